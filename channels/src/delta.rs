@@ -1,0 +1,37 @@
+//! When a channel that is stored as its writes is stored whole.
+
+/// How often a delta channel's whole value is stored, so that opening a thread need not fold all its writes.
+///
+/// With a constant interval a log of N writes costs O(N²/k) bytes of snapshots.
+/// [`Amortised`](Snapshots::Amortised) grows the interval with the value: at most about three bytes are stored
+/// for each byte written, and opening folds at most as many bytes of writes as the snapshot has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Snapshots {
+    /// When the writes since the last snapshot outweigh that snapshot.
+    #[default]
+    Amortised,
+    /// After every `k` supersteps that wrote to the channel; 0 counts as 1.
+    Every(u32),
+}
+
+/// Small values are not worth a snapshot: below this many bytes of writes `Amortised` waits.
+const SMALLEST: u64 = 4096;
+
+impl Snapshots {
+    /// Whether a snapshot is due after `writes` supersteps wrote `bytes` since the last one, which had `last` bytes.
+    ///
+    /// ```
+    /// use superstep_channels::Snapshots;
+    ///
+    /// assert!(!Snapshots::Amortised.due(90, 9_000, 10_000));
+    /// assert!(Snapshots::Amortised.due(101, 10_001, 10_000));
+    /// assert!(Snapshots::Every(3).due(3, 30, 1_000_000));
+    /// ```
+    pub fn due(self, writes: u32, bytes: u64, last: u64) -> bool {
+        match self {
+            Snapshots::Amortised => bytes > last.max(SMALLEST),
+            Snapshots::Every(k) => writes >= k.max(1),
+        }
+    }
+}

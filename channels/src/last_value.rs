@@ -1,0 +1,55 @@
+//! A value with one writer a superstep.
+
+use crate::channel::{Channel, Write, WriteError};
+use crate::{Name, Type, Value};
+
+/// Keeps the value until the next write. With the guard it refuses two writes in one superstep,
+/// even equal ones, since nodes that race for a value are mostly a mistake; without, the last one wins.
+#[derive(Clone, Debug)]
+pub(crate) struct LastValue {
+    pub(crate) name: Name,
+    pub(crate) value_type: Type,
+    pub(crate) guard: bool,
+    pub(crate) value: Option<Value>,
+}
+
+impl Channel for LastValue {
+    fn write(&mut self, mut writes: Vec<Write>) -> Result<(), WriteError> {
+        let writers = writes.len();
+        if self.guard && writers > 1 {
+            return Err(WriteError::Conflict {
+                channel: self.name.clone(),
+                writers,
+            });
+        }
+        if let Some(Write::Plain(value) | Write::Overwrite(value)) = writes.pop() {
+            self.value = Some(typed(&self.name, self.value_type, value)?);
+        }
+        Ok(())
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.value.clone()
+    }
+
+    fn restore(&mut self, stored: Option<Value>) {
+        self.value = stored;
+    }
+
+    fn duplicate(&self) -> Box<dyn Channel> {
+        Box::new(self.clone())
+    }
+}
+
+/// The value, if it has the type that the channel takes.
+pub(crate) fn typed(name: &Name, expected: Type, value: Value) -> Result<Value, WriteError> {
+    let found = value.type_of();
+    if found == expected {
+        return Ok(value);
+    }
+    Err(WriteError::WrongType {
+        channel: name.clone(),
+        expected: expected.name(),
+        found: found.name(),
+    })
+}

@@ -1,0 +1,29 @@
+//! What is saved of a workflow, as which bytes, and where.
+//!
+//! A *thread* is one long-lived run of a workflow; nested workflows keep their own checkpoints
+//! under the same thread, each in its own *namespace*. Thread and namespace together are a [`Place`].
+//! At the end of every superstep the engine hands a [`Checkpointer`] one [`Commit`]:
+//! the header, the channels that changed, and the results of the tasks that changed them.
+//! It becomes visible as a whole or not at all.
+//!
+//! **This crate does not know** what a graph or a node is. To a checkpointer everything is bytes;
+//! the bytes are [`frame`]s: checked, versioned, and named after the type inside.
+
+pub mod frame;
+mod header;
+mod ids;
+mod log;
+mod memory;
+mod saver;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+pub use header::{Header, Source};
+pub use ids::{CheckpointId, Place, TaskId};
+pub use log::{decode_log, encode_log};
+pub use memory::MemoryCheckpointer;
+pub use saver::{
+    Channel, Checkpointer, Commit, Item, Listed, Loaded, SaveError, Size, StoredTask,
+};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteCheckpointer;

@@ -1,0 +1,210 @@
+//! What a checkpointer does.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{CheckpointId, Place, TaskId};
+
+/// Stores and finds checkpoints. Everything in it is bytes; the engine makes and reads them.
+///
+/// # What an implementation must keep
+///
+/// - **Atomic.** All of a [`commit`](Checkpointer::commit) becomes visible at once, or nothing.
+/// - **Durable.** When a call returns `Ok`, what it stored survives the death of the process
+///   (for a store that claims to be durable at all).
+/// - **One writer.** A commit names the newest checkpoint its writer knows. If the place has a newer one,
+///   it fails with [`SaveError::Conflict`] and changes nothing.
+/// - **Lineage.** A checkpoint sees the items of its ancestors only, never those of a sibling.
+#[async_trait]
+pub trait Checkpointer: Send + Sync + fmt::Debug {
+    /// Reads a checkpoint with all channels as of it: the newest one, or the one named.
+    /// `None` if the place is empty or has no such checkpoint.
+    async fn load(
+        &self,
+        place: &Place,
+        at: Option<CheckpointId>,
+    ) -> Result<Option<Loaded>, SaveError>;
+
+    /// Lists checkpoints, newest first, older than `before` if given, at most `limit`.
+    async fn list(
+        &self,
+        place: &Place,
+        before: Option<CheckpointId>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, SaveError>;
+
+    /// The tasks that ran on top of a checkpoint: those still waiting to become a checkpoint
+    /// (no `child`), and those that made one. Ordered by child, then by position.
+    async fn tasks(
+        &self,
+        place: &Place,
+        base: CheckpointId,
+    ) -> Result<Vec<StoredTask>, SaveError>;
+
+    /// Stores checkpoints, all or none, in the order given.
+    /// They may lie in one place only.
+    async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError>;
+
+    /// Stores tasks that finished, paused or failed while their superstep goes on.
+    /// They wait at `base` until a commit with that parent takes them along; a second save of a task replaces the first.
+    /// Fails with [`SaveError::Conflict`] if the place's newest checkpoint is not `newest`.
+    async fn save_tasks(
+        &self,
+        place: &Place,
+        newest: CheckpointId,
+        base: CheckpointId,
+        tasks: Vec<StoredTask>,
+    ) -> Result<(), SaveError>;
+
+    /// Removes a thread with all its namespaces. An unknown thread is no error.
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaveError>;
+
+    /// How much a thread stores.
+    async fn size(&self, thread: &str) -> Result<Size, SaveError>;
+}
+
+/// One checkpoint to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The new checkpoint: the successor of the newest one in its place. Anything else is a [`SaveError::Conflict`].
+    pub id: CheckpointId,
+    /// The checkpoint it continues, which need not be the newest.
+    pub parent: Option<CheckpointId>,
+    /// A framed [`Header`](crate::Header).
+    pub header: Vec<u8>,
+    /// What happened to the channels that changed.
+    pub items: Vec<(String, Item)>,
+    /// The tasks that made it, in canonical order. Those of the same id that wait at the parent are replaced.
+    pub tasks: Vec<StoredTask>,
+}
+
+/// What a checkpoint says about a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// Its value from here on.
+    Value(Vec<u8>),
+    /// It is empty from here on.
+    Empty,
+    /// What was written to it here, to be folded into what was before.
+    Log(Vec<u8>),
+    /// What was written to it here, and the value after that.
+    Snapshot {
+        /// The writes.
+        log: Vec<u8>,
+        /// The value they led to.
+        value: Vec<u8>,
+    },
+}
+
+/// A task's record, and where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTask {
+    /// The task.
+    pub id: TaskId,
+    /// Its position in the canonical order of its superstep.
+    pub position: u32,
+    /// The checkpoint it took part in making; `None` while it waits. A checkpointer sets it when it reads, and ignores it when it writes.
+    pub child: Option<CheckpointId>,
+    /// A framed record that only the engine reads.
+    pub record: Vec<u8>,
+}
+
+/// A checkpoint as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Its id.
+    pub id: CheckpointId,
+    /// The one it continues.
+    pub parent: Option<CheckpointId>,
+    /// The newest checkpoint of the place, which need not be this one.
+    pub newest: CheckpointId,
+    /// Its framed header.
+    pub header: Vec<u8>,
+    /// Every channel that has an item on the way from the root to here.
+    pub channels: BTreeMap<String, Channel>,
+    /// The tasks that wait at it, by position.
+    pub pending: Vec<StoredTask>,
+}
+
+/// What is stored of one channel, as of one checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channel {
+    /// The newest value on the way here, if there is one and the channel was not emptied after it.
+    pub value: Option<(CheckpointId, Vec<u8>)>,
+    /// The logs after that value (or after the channel was emptied, or all), oldest first.
+    pub logs: Vec<(CheckpointId, Vec<u8>)>,
+}
+
+/// A checkpoint in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub id: CheckpointId,
+    /// The one it continues.
+    pub parent: Option<CheckpointId>,
+    /// Its framed header.
+    pub header: Vec<u8>,
+}
+
+/// How much a thread stores, over all its namespaces. Bytes are payload: keys and indexes of the store come on top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Places that hold at least one checkpoint.
+    pub namespaces: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Bytes of headers.
+    pub header_bytes: u64,
+    /// Bytes of channel items.
+    pub item_bytes: u64,
+    /// Bytes of task records.
+    pub task_bytes: u64,
+}
+
+impl Size {
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        self.header_bytes + self.item_bytes + self.task_bytes
+    }
+}
+
+/// Why something could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// Another writer was there first; what this one wanted to store is not stored.
+    #[error("{place} was changed by another writer: expected checkpoint {expected} to be the next, but the newest is {newest}")]
+    Conflict {
+        /// Where.
+        place: Place,
+        /// The id that this writer wanted to use.
+        expected: CheckpointId,
+        /// What the place holds now; 0 if nothing.
+        newest: CheckpointId,
+    },
+    /// Stored bytes are damaged, or no store of ours.
+    #[error("{what} is damaged: {reason}")]
+    Damaged {
+        /// What was read.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another process holds the store, longer than we wait.
+    #[error("{what} is locked by another process")]
+    Locked {
+        /// What was to be opened or written.
+        what: String,
+    },
+    /// The store failed.
+    #[error("{what} failed")]
+    Backend {
+        /// What was tried.
+        what: String,
+        /// What the backend said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
