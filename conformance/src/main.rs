@@ -1,0 +1,3 @@
+//! Runs recorded cases and reports which differ.
+
+fn main() {}
