@@ -1,0 +1,290 @@
+//! What a node can do besides computing.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use superstep_channels::{Json, Name};
+use superstep_checkpoint::{Checkpointer, CheckpointId, Place, TaskId};
+
+use crate::ask::{Ask, AskId};
+use crate::error::{RunError, TaskError};
+use crate::event::{Event, Modes, Sink};
+use crate::executor::Task;
+use crate::graph::{Core, Graph};
+use crate::nested;
+use crate::state::State;
+use crate::update::Update;
+
+/// A node's handle to the run it is part of. Cheap to clone; every task has its own.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    task: TaskId,
+    node: Name,
+    place: Place,
+    step: i64,
+    graph: Arc<Core>,
+    scope: Scope,
+    scratch: Mutex<Scratch>,
+}
+
+/// What a run hands to every task, and a task to the graphs nested in it.
+#[derive(Clone)]
+pub(crate) struct Scope {
+    pub(crate) saver: Option<Arc<dyn Checkpointer>>,
+    pub(crate) sink: Sink,
+    pub(crate) limit: u32,
+    /// Answers that were given but not used up yet.
+    pub(crate) answers: Arc<HashMap<AskId, Json>>,
+    /// The enclosing graphs' namespaces and checkpoints, outermost first.
+    pub(crate) parents: Arc<[(String, CheckpointId)]>,
+    /// Answers that a node could not read. Shared by the whole run.
+    pub(crate) rejected: Arc<Mutex<Vec<AskId>>>,
+}
+
+impl Scope {
+    fn reject(&self, id: AskId) {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+    }
+
+    /// The answers that no node could read: they are dropped, their questions stay open.
+    pub(crate) fn rejected(&self) -> Vec<AskId> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What happens in one attempt.
+#[derive(Default)]
+struct Scratch {
+    questions: u32,
+    calls: u32,
+    asks: Vec<Ask>,
+    failure: Option<TaskError>,
+    waker: Option<Waker>,
+}
+
+/// Why a node does not go on.
+pub(crate) enum Parked {
+    Asks(Vec<Ask>),
+    Failed(TaskError),
+}
+
+impl Context {
+    /// The context of one attempt at a task.
+    pub(crate) fn new(task: &Task, scope: Scope) -> Self {
+        Context(Arc::new(Inner {
+            task: task.id,
+            node: task.node.clone(),
+            place: task.place.clone(),
+            step: task.step,
+            graph: Arc::clone(&task.graph),
+            scope,
+            scratch: Mutex::default(),
+        }))
+    }
+
+    /// The node that runs.
+    pub fn node(&self) -> &Name {
+        &self.0.node
+    }
+
+    /// The task's id, the same on every attempt: use it as the idempotency key of a side effect.
+    pub fn task(&self) -> TaskId {
+        self.0.task
+    }
+
+    /// The thread, as its user named it.
+    pub fn thread(&self) -> &str {
+        &self.0.place.thread
+    }
+
+    /// The namespace of the graph that runs; empty for the outermost.
+    pub fn namespace(&self) -> &str {
+        &self.0.place.namespace
+    }
+
+    /// The number of the superstep.
+    pub fn step(&self) -> i64 {
+        self.0.step
+    }
+
+    /// Sends an event of the node's own to whoever streams `custom`.
+    /// A value that has no JSON form shows as its error.
+    pub fn emit(&self, event: &(impl Serialize + ?Sized)) {
+        self.0.scope.sink.emit(Modes::CUSTOM, &self.0.place, || Event::Custom {
+            node: self.0.node.clone(),
+            value: serde_json::to_value(event)
+                .unwrap_or_else(|error| serde_json::Value::String(error.to_string())),
+        });
+    }
+
+    /// Asks the outside and waits for the answer.
+    ///
+    /// The run pauses here: the other tasks of the superstep finish, everything is saved, and the run ends with
+    /// [`Outcome::Paused`](crate::Outcome::Paused). When an answer is there, in this process or another, the node
+    /// starts again **from the top** and this call returns the answer. So what stands before it runs once more:
+    /// let the node do its side effects after it, or in a node of their own.
+    ///
+    /// The questions of a task are told apart by their order, so ask them in the same order every time.
+    /// An answer that is no `A` fails the task; the question stays open.
+    pub fn interrupt<A: DeserializeOwned>(
+        &self,
+        question: &(impl Serialize + ?Sized),
+    ) -> impl Future<Output = A> + Send + use<A> {
+        let index = {
+            let mut scratch = self.scratch();
+            scratch.questions += 1;
+            scratch.questions - 1
+        };
+        let id = AskId::new(self.0.task, index);
+        let found = self.answer(id, question);
+        let cx = self.clone();
+        async move {
+            match found {
+                Ok(answer) => answer,
+                Err(parked) => cx.park(parked).await,
+            }
+        }
+    }
+
+    fn answer<A: DeserializeOwned>(
+        &self,
+        id: AskId,
+        question: &(impl Serialize + ?Sized),
+    ) -> Result<A, Parked> {
+        if let Some(answer) = self.0.scope.answers.get(&id) {
+            return A::deserialize(&answer.0).map_err(|error| {
+                self.0.scope.reject(id);
+                Parked::Failed(TaskError::BadAnswer {
+                    ask: id,
+                    reason: error.to_string(),
+                })
+            });
+        }
+        match serde_json::to_value(question) {
+            Ok(payload) => Err(Parked::Asks(vec![Ask {
+                id,
+                node: self.0.node.to_string(),
+                namespace: self.0.place.namespace.to_string(),
+                payload: Json(payload),
+            }])),
+            Err(error) => Err(Parked::Failed(TaskError::Node(error.into()))),
+        }
+    }
+
+    /// Runs another graph inside this node and returns what it ends with.
+    ///
+    /// It keeps its own checkpoints below this task: when the node is run again after a crash or a pause, the inner
+    /// run goes on where it was. A question inside it pauses this node too.
+    /// The inner runs of a node are told apart by their order.
+    pub async fn run<S: State>(
+        &self,
+        graph: &Graph<S>,
+        input: impl Into<Update>,
+    ) -> Result<S, RunError> {
+        let (core, place) = (Arc::clone(&graph.core), self.next_nested_place());
+        // Boxed: a nested run contains nodes that contain nested runs.
+        let run: BoxFuture<'_, _> =
+            Box::pin(nested::run(core, place, self.scope().clone(), input.into()));
+        match run.await? {
+            nested::End::Done(fields) => Ok(fields.read()?),
+            nested::End::Paused(asks) => self.park(Parked::Asks(asks)).await,
+        }
+    }
+
+    /// Where the next graph inside this task keeps its checkpoints.
+    pub(crate) fn next_nested_place(&self) -> Place {
+        let call = {
+            let mut scratch = self.scratch();
+            scratch.calls += 1;
+            scratch.calls - 1
+        };
+        let Inner {
+            place, node, task, ..
+        } = &*self.0;
+        let separator = if place.namespace.is_empty() { "" } else { "|" };
+        let mut namespace = format!("{}{separator}{node}:{task}", place.namespace);
+        if call > 0 {
+            namespace.push_str(&format!("|{call}"));
+        }
+        Place {
+            thread: Arc::clone(&place.thread),
+            namespace: namespace.into(),
+        }
+    }
+
+    /// The graph that the node is part of.
+    pub(crate) fn graph(&self) -> &Core {
+        &self.0.graph
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.0.scope
+    }
+
+    /// Leaves word why the node stops, and never returns: the engine drops the node.
+    pub(crate) async fn park<T>(&self, why: Parked) -> T {
+        {
+            let mut scratch = self.scratch();
+            match why {
+                Parked::Asks(asks) => scratch.asks.extend(asks),
+                Parked::Failed(error) => scratch.failure = Some(error),
+            }
+            // The node may poll this from a task of its own making.
+            if let Some(waker) = &scratch.waker {
+                waker.wake_by_ref();
+            }
+        }
+        pending().await
+    }
+
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut scratch = self.scratch();
+        match &mut scratch.waker {
+            Some(known) => known.clone_from(waker),
+            slot => *slot = Some(waker.clone()),
+        }
+    }
+
+    pub(crate) fn parked(&self) -> Option<Parked> {
+        let mut scratch = self.scratch();
+        if let Some(error) = scratch.failure.take() {
+            return Some(Parked::Failed(error));
+        }
+        let asks = std::mem::take(&mut scratch.asks);
+        (!asks.is_empty()).then_some(Parked::Asks(asks))
+    }
+
+    fn scratch(&self) -> MutexGuard<'_, Scratch> {
+        // The lock is held over plain assignments only, so a poisoned scratch is still whole.
+        self.0.scratch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("node", &self.0.node)
+            .field("task", &self.0.task)
+            .field("place", &self.0.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Polls a future once.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|waker| match Pin::new(&mut *future).poll(waker) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+

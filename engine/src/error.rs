@@ -1,0 +1,311 @@
+//! What can go wrong when a graph is built, and when it runs.
+
+use std::fmt;
+
+use superstep_channels::{CodecError, Name, WriteError};
+use superstep_checkpoint::{CheckpointId, SaveError, TaskId};
+
+use crate::ask::AskId;
+
+/// Everything that is wrong with a graph, found in one go.
+#[derive(Debug)]
+pub struct BuildError {
+    /// The graph.
+    pub graph: String,
+    /// What is wrong with it; at least one thing.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "graph `{}` cannot be built:", self.graph)?;
+        for problem in &self.problems {
+            write!(f, "\n- {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// One thing that is wrong with a graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Nothing starts.
+    #[error("no entry: say with `entry` which node runs first")]
+    NoEntry,
+    /// Two nodes of one name.
+    #[error("node `{0}` is declared twice")]
+    DuplicateNode(Name),
+    /// A name that the engine keeps for itself.
+    #[error("`{0}` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`")]
+    BadName(Name),
+    /// An edge, branch or join from a node that is not there.
+    #[error("an edge leaves `{0}`, which is no node")]
+    UnknownSource(Name),
+    /// An edge or join to a node that is not there.
+    #[error("an edge leads to `{0}`, which is no node")]
+    UnknownTarget(Name),
+    /// A join that waits for nobody.
+    #[error("a join into `{0}` waits for no node")]
+    EmptyJoin(Name),
+    /// Two declarations of one channel that do not agree.
+    #[error("channel `{channel}` is declared as `{first}` and as `{second}`")]
+    ChannelConflict {
+        /// The channel.
+        channel: Name,
+        /// One declaration.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A node, input or output that names a channel nobody declared.
+    #[error("`{user}` uses channel `{channel}`, which is not declared")]
+    UnknownChannel {
+        /// Who names it.
+        user: Name,
+        /// The channel.
+        channel: Name,
+    },
+}
+
+/// Why a run ended before its graph was done. What had been saved by then is there: run on with
+/// [`Thread::proceed`](crate::Thread::proceed) once the cause is gone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Tasks failed. Their siblings finished and will not run again.
+    #[error("{}", describe(.0))]
+    Tasks(Vec<Failure>),
+    /// The writes of one superstep do not go together.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The state cannot be read as the type that was asked for.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The graph is not done after as many supersteps as the run may take.
+    #[error("not done after {limit} supersteps; due next: {}", .next.join(", "))]
+    Limit {
+        /// The limit of this run.
+        limit: u32,
+        /// The nodes that are due.
+        next: Vec<String>,
+    },
+    /// Input that names a channel the graph does not have.
+    #[error("the input writes channel `{channel}`, which graph `{graph}` does not have")]
+    UnknownInput {
+        /// The graph.
+        graph: String,
+        /// The channel.
+        channel: Name,
+    },
+    /// Input that does not fit the graph in another way.
+    #[error("the input does not fit: {0}")]
+    Input(#[source] TaskError),
+    /// A run without input on a thread that holds nothing to go on from.
+    #[error("{place} is empty: give it input first")]
+    NothingToDo {
+        /// The thread.
+        place: String,
+    },
+    /// Answers that fit no question.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// Something that needs a checkpointer, on a thread without one.
+    #[error("{what} needs a thread with a checkpointer")]
+    NoCheckpointer {
+        /// What was tried.
+        what: &'static str,
+    },
+    /// A checkpoint that is not there.
+    #[error("{place} has no checkpoint {id}")]
+    UnknownCheckpoint {
+        /// Where it was looked for.
+        place: String,
+        /// Which.
+        id: CheckpointId,
+    },
+    /// Another run changed the thread meanwhile. Nothing of this superstep was stored.
+    #[error("another writer changed the thread: {0}")]
+    ThreadConflict(SaveError),
+    /// The checkpointer failed.
+    #[error("the checkpointer failed")]
+    Save(#[source] SaveError),
+    /// A value cannot be stored, or what is stored cannot be read.
+    #[error("{what}")]
+    Stored {
+        /// What could not be written or read: names channel and checkpoint.
+        what: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Several tasks have to wait at once, but no Tokio runtime is there to run them.
+    #[error("tasks that wait need a Tokio runtime")]
+    NoRuntime,
+}
+
+impl RunError {
+    /// A checkpoint names something that the graph does not have.
+    pub(crate) fn unknown(kind: &str, name: &str) -> Self {
+        RunError::Stored {
+            what: format!("the checkpoint names {kind} `{name}`"),
+            source: "the graph does not have it".into(),
+        }
+    }
+
+    /// A channel whose stored bytes cannot be read.
+    pub(crate) fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        channel: &str,
+        id: CheckpointId,
+    ) -> impl FnOnce(E) -> Self + use<E> {
+        let what = format!("channel `{channel}` as stored in checkpoint {id} cannot be read");
+        move |source| RunError::Stored {
+            what,
+            source: source.into(),
+        }
+    }
+}
+
+impl From<SaveError> for RunError {
+    fn from(error: SaveError) -> Self {
+        match error {
+            SaveError::Conflict { .. } => RunError::ThreadConflict(error),
+            other => RunError::Save(other),
+        }
+    }
+}
+
+fn describe(failures: &[Failure]) -> String {
+    let each: Vec<String> = failures.iter().map(Failure::to_string).collect();
+    each.join("; ")
+}
+
+/// A task that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("node `{node}` failed: {error}")]
+pub struct Failure {
+    /// The node.
+    pub node: Name,
+    /// The task.
+    pub task: TaskId,
+    /// Why.
+    #[source]
+    pub error: TaskError,
+}
+
+/// Why a task failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// The node, or a branch behind it, returned an error.
+    #[error("{0}")]
+    Node(NodeError),
+    /// The node panicked.
+    #[error("panicked: {0}")]
+    Panicked(String),
+    /// The input could not be read from the state.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The update goes to a node that is not there.
+    #[error("its update or branch leads to `{0}`, which is no node of this graph")]
+    UnknownTarget(Name),
+    /// The update writes a channel that is not there.
+    #[error("its update writes channel `{0}`, which this graph does not have")]
+    UnknownChannel(Name),
+    /// A branch could not be shown the state, because the node's own writes to it do not fit.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The answer to a question has the wrong form. It was dropped, the question stands.
+    #[error("the answer to question {ask} is not what the node takes: {reason}")]
+    BadAnswer {
+        /// The question.
+        ask: AskId,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Whatever a node returned as its error. Made from any error by `?`.
+pub struct NodeError(Box<dyn std::error::Error + Send + Sync>);
+
+impl NodeError {
+    /// The error as it was returned.
+    pub fn get_ref(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for NodeError {
+    fn from(error: E) -> Self {
+        NodeError(error.into())
+    }
+}
+
+impl fmt::Debug for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// A state that cannot be read as a type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The channel is empty and has no default.
+    #[error("channel `{0}` is empty: nothing has written it yet")]
+    Empty(Name),
+    /// The graph has no such channel.
+    #[error("channel `{0}` is not declared in this graph")]
+    Unknown(Name),
+    /// The channel or the payload has another type.
+    #[error("`{what}` holds `{found}`, not `{expected}`")]
+    Type {
+        /// The channel or node.
+        what: Name,
+        /// The type that was asked for.
+        expected: String,
+        /// The type that is there.
+        found: String,
+    },
+}
+
+/// Answers that fit no question. Nothing was stored; the questions stand as they were.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// Nobody asks this (any more).
+    #[error("no question {0} is open: it was answered, or the thread went on without it")]
+    NotOpen(AskId),
+    /// An answer without an id, and no question.
+    #[error("no question is open")]
+    NothingOpen,
+    /// One answer without an id, and several questions.
+    #[error("{open} questions are open: say by id which one is answered")]
+    Ambiguous {
+        /// How many are open.
+        open: usize,
+    },
+}
+
+/// Wraps an error of the value codec with what was being read or written.
+pub(crate) fn stored(what: impl Into<String>) -> impl FnOnce(CodecError) -> RunError {
+    let what = what.into();
+    move |error| RunError::Stored {
+        what,
+        source: error.into(),
+    }
+}

@@ -1,0 +1,192 @@
+//! What a run tells while it runs. Streams, tests and traces read the same list.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::BitOr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::task::AtomicWaker;
+use superstep_channels::{Name, Value};
+use superstep_checkpoint::{Place, TaskId};
+
+use crate::ask::Ask;
+use crate::node::TaskInput;
+use crate::snapshot::Snapshot;
+use crate::state::Fields;
+
+/// Which events a stream carries. Combine them with `|`. What nobody asked for is not even computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modes(u8);
+
+impl Modes {
+    /// The output channels after every superstep that wrote one of them.
+    pub const VALUES: Modes = Modes(1);
+    /// What each task wrote.
+    pub const UPDATES: Modes = Modes(2);
+    /// What nodes [`emit`](crate::Context::emit).
+    pub const CUSTOM: Modes = Modes(4);
+    /// The start and the end of each task.
+    pub const TASKS: Modes = Modes(8);
+    /// Each checkpoint with the tasks that are due on it.
+    pub const CHECKPOINTS: Modes = Modes(16);
+
+    /// Whether it has all modes of `other`.
+    pub fn contains(self, other: Modes) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Modes {
+    type Output = Modes;
+    fn bitor(self, other: Modes) -> Modes {
+        Modes(self.0 | other.0)
+    }
+}
+
+/// One event, and the graph it comes from.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The namespace of the graph: empty for the outermost, else the path of `node:task` to it.
+    pub namespace: Arc<str>,
+    /// What happened.
+    pub event: Event,
+}
+
+/// One thing that happened in a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The output channels, after a superstep wrote one of them. ([`Modes::VALUES`])
+    Values(Fields),
+    /// What a task wrote. ([`Modes::UPDATES`])
+    Update {
+        /// The node.
+        node: Name,
+        /// The writes, in order.
+        writes: Vec<(Name, Value)>,
+    },
+    /// What a node emitted. ([`Modes::CUSTOM`])
+    Custom {
+        /// The node.
+        node: Name,
+        /// What it emitted.
+        value: serde_json::Value,
+    },
+    /// A task begins. ([`Modes::TASKS`])
+    TaskStarted {
+        /// The task.
+        task: TaskId,
+        /// Its node.
+        node: Name,
+        /// What it runs on.
+        input: TaskInput,
+        /// What set it off: `branch:to:NODE`, `join:A+B:NODE` or `send`.
+        triggers: Vec<String>,
+        /// The number of its superstep.
+        step: i64,
+    },
+    /// A task returned, failed or asks. ([`Modes::TASKS`])
+    TaskEnded {
+        /// The task.
+        task: TaskId,
+        /// Its node.
+        node: Name,
+        /// What it wrote.
+        writes: Vec<(Name, Value)>,
+        /// Why it failed.
+        error: Option<String>,
+        /// What it asks.
+        asks: Vec<Ask>,
+        /// The number of its superstep.
+        step: i64,
+    },
+    /// A checkpoint was saved, or the run stands on one. ([`Modes::CHECKPOINTS`])
+    Checkpoint(Box<Snapshot>),
+    /// The run pauses on these questions, or, if there are none, at a breakpoint. ([`Modes::UPDATES`], [`Modes::VALUES`])
+    Paused(Vec<Ask>),
+}
+
+impl Event {
+    /// The mode that carries it.
+    fn modes(&self) -> Modes {
+        match self {
+            Event::Values(_) => Modes::VALUES,
+            Event::Update { .. } => Modes::UPDATES,
+            Event::Custom { .. } => Modes::CUSTOM,
+            Event::TaskStarted { .. } | Event::TaskEnded { .. } => Modes::TASKS,
+            Event::Checkpoint(_) => Modes::CHECKPOINTS,
+            Event::Paused(_) => Modes::UPDATES | Modes::VALUES,
+        }
+    }
+}
+
+/// Where a run puts its events until the stream's reader takes them.
+///
+/// The reader polls the run, so a reader that does not read stops the run; only tasks that were spawned go on.
+#[derive(Clone, Default)]
+pub(crate) struct Sink(Option<Arc<Queue>>);
+
+struct Queue {
+    modes: Modes,
+    nested: bool,
+    parts: Mutex<VecDeque<Part>>,
+    reader: AtomicWaker,
+}
+
+impl Sink {
+    pub(crate) fn new(modes: Modes, nested: bool) -> Self {
+        Sink(Some(Arc::new(Queue {
+            modes,
+            nested,
+            parts: Mutex::default(),
+            reader: AtomicWaker::new(),
+        })))
+    }
+
+    /// Whether somebody reads one of these modes of this graph's events.
+    pub(crate) fn wants(&self, modes: Modes, place: &Place) -> bool {
+        self.0.as_ref().is_some_and(|queue| {
+            queue.modes.0 & modes.0 != 0 && (queue.nested || place.namespace.is_empty())
+        })
+    }
+
+    /// Adds an event, if somebody reads its mode.
+    pub(crate) fn emit(&self, mode: Modes, place: &Place, event: impl FnOnce() -> Event) {
+        if !self.wants(mode, place) {
+            return;
+        }
+        let part = Part {
+            namespace: Arc::clone(&place.namespace),
+            event: event(),
+        };
+        debug_assert!(part.event.modes().0 & mode.0 != 0);
+        if let Some(queue) = &self.0 {
+            queue.lock().push_back(part);
+            queue.reader.wake();
+        }
+    }
+
+    pub(crate) fn take(&self) -> Option<Part> {
+        self.0.as_ref()?.lock().pop_front()
+    }
+
+    pub(crate) fn register(&self, waker: &std::task::Waker) {
+        if let Some(queue) = &self.0 {
+            queue.reader.register(waker);
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Part>> {
+        // Held over a push or a pop only, so a poisoned queue is still whole.
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let modes = self.0.as_ref().map(|queue| queue.modes);
+        f.debug_tuple("Sink").field(&modes).finish()
+    }
+}

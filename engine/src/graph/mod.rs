@@ -1,0 +1,203 @@
+//! A graph as it runs: built once, shared by all its threads.
+
+mod builder;
+mod draw;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use superstep_channels::{Channel, ChannelSpec, Kind, Name};
+use superstep_checkpoint::{Checkpointer, Place};
+
+pub use builder::GraphBuilder;
+
+use crate::error::{NodeError, RunError};
+use crate::executor::Executor;
+use crate::node::{ErasedNode, Target};
+use crate::state::{Fields, State};
+use crate::thread::Thread;
+
+/// A graph that was checked and is ready to run. Cheap to clone.
+///
+/// `S` is the state a run starts from and ends with.
+pub struct Graph<S> {
+    pub(crate) core: Arc<Core>,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S: State> Graph<S> {
+    /// Starts the description of a graph.
+    pub fn builder() -> GraphBuilder<S> {
+        GraphBuilder::new()
+    }
+
+    /// A thread of this graph whose checkpoints lie in `saver` under `id`.
+    /// Nothing happens until it is started; the thread may exist already.
+    pub fn thread<C: Checkpointer + Clone + 'static>(
+        &self,
+        saver: &C,
+        id: impl Into<Arc<str>>,
+    ) -> Thread<S> {
+        Thread::new(self.clone(), Some(Arc::new(saver.clone())), Place::root(id))
+    }
+
+    /// A thread that is stored nowhere: it can run, but not be taken up again.
+    pub fn detached(&self) -> Thread<S> {
+        Thread::new(self.clone(), None, Place::root("detached"))
+    }
+}
+
+impl<S> Graph<S> {
+    pub(crate) fn new(core: Core) -> Self {
+        Graph {
+            core: Arc::new(core),
+            state: PhantomData,
+        }
+    }
+
+    /// The graph's name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The names of the nodes, in the order of their declaration.
+    pub fn nodes(&self) -> impl Iterator<Item = &Name> {
+        self.core.nodes.iter().map(|node| &node.name)
+    }
+
+    /// The channels that nodes read and write.
+    pub fn channels(&self) -> &[ChannelSpec] {
+        &self.core.channels
+    }
+}
+
+impl<S> Clone for Graph<S> {
+    fn clone(&self) -> Self {
+        Graph {
+            core: Arc::clone(&self.core),
+            state: PhantomData,
+        }
+    }
+}
+
+impl<S> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("name", &self.core.name)
+            .field("nodes", &self.nodes().collect::<Vec<_>>())
+            .field("channels", &self.core.channels)
+            .finish()
+    }
+}
+
+/// The position of a node in the order of declaration.
+pub(crate) type NodeIx = usize;
+/// The position of a channel in the order of declaration.
+pub(crate) type ChannelIx = usize;
+
+/// The erased graph: nodes and channels are indices, names stand at the border only.
+pub(crate) struct Core {
+    pub(crate) name: String,
+    pub(crate) version: u32,
+    pub(crate) channels: Vec<ChannelSpec>,
+    pub(crate) channel_at: HashMap<Name, ChannelIx>,
+    /// The channels that a superstep without a write empties.
+    pub(crate) transient: Vec<ChannelIx>,
+    pub(crate) nodes: Vec<NodeDef>,
+    pub(crate) node_at: HashMap<Name, NodeIx>,
+    /// Each node's position in the order of names, which is the canonical order of tasks.
+    pub(crate) rank: Vec<u32>,
+    pub(crate) joins: Vec<Join>,
+    pub(crate) entry: Exits,
+    /// The channels that callers and streams see.
+    pub(crate) output: Reads,
+    /// All channels.
+    pub(crate) everything: Reads,
+    pub(crate) executor: Arc<dyn Executor>,
+}
+
+/// A node with all that leads away from it.
+pub(crate) struct NodeDef {
+    pub(crate) name: Name,
+    pub(crate) run: Arc<dyn ErasedNode>,
+    pub(crate) reads: Reads,
+    pub(crate) exits: Exits,
+    /// Runs only when nothing else is due.
+    pub(crate) deferred: bool,
+}
+
+/// Where a run goes from a node, or from the start.
+#[derive(Default)]
+pub(crate) struct Exits {
+    pub(crate) edges: Vec<NodeIx>,
+    pub(crate) joins: Vec<usize>,
+    pub(crate) branches: Vec<Branch>,
+}
+
+/// Decides on the state where to go.
+pub(crate) type Branch = Arc<dyn Fn(&Fields) -> Result<Vec<Target>, NodeError> + Send + Sync>;
+
+/// A node that waits for several others.
+pub(crate) struct Join {
+    pub(crate) name: String,
+    pub(crate) sources: Vec<NodeIx>,
+    pub(crate) target: NodeIx,
+}
+
+/// A set of channels that is read together.
+#[derive(Clone)]
+pub(crate) struct Reads {
+    pub(crate) names: Arc<[Name]>,
+    pub(crate) channels: Arc<[ChannelIx]>,
+}
+
+impl Core {
+    /// Fresh cells for all channels.
+    pub(crate) fn cells(&self) -> Vec<Box<dyn Channel>> {
+        self.channels.iter().map(ChannelSpec::cell).collect()
+    }
+
+    /// Reads some channels as they are now.
+    pub(crate) fn read(&self, reads: &Reads, cells: &[Box<dyn Channel>]) -> Fields {
+        let value = |&at: &ChannelIx| cells.get(at).and_then(|cell| cell.value());
+        Fields {
+            names: Arc::clone(&reads.names),
+            values: reads.channels.iter().map(value).collect(),
+        }
+    }
+
+    /// The name of a node that was planned.
+    pub(crate) fn node_name(&self, node: NodeIx) -> &Name {
+        &self.nodes[node].name
+    }
+
+    /// Finds a node that is named in a checkpoint.
+    pub(crate) fn node(&self, name: &str) -> Result<NodeIx, RunError> {
+        let found = self.node_at.get(name).copied();
+        found.ok_or_else(|| RunError::unknown("node", name))
+    }
+
+    /// Finds a channel that is named in a checkpoint.
+    pub(crate) fn channel(&self, name: &str) -> Result<ChannelIx, RunError> {
+        let found = self.channel_at.get(name).copied();
+        found.ok_or_else(|| RunError::unknown("channel", name))
+    }
+
+    /// The channels of these positions.
+    pub(crate) fn reads(&self, channels: impl IntoIterator<Item = ChannelIx>) -> Reads {
+        let channels: Arc<[ChannelIx]> = channels.into_iter().collect();
+        let names = channels.iter().filter_map(|&at| self.channels.get(at));
+        Reads {
+            names: names.map(|spec| spec.name().clone()).collect(),
+            channels,
+        }
+    }
+
+    /// Whether the channel's values are stored at all.
+    pub(crate) fn is_stored(&self, channel: ChannelIx) -> bool {
+        let spec = self.channels.get(channel);
+        spec.is_some_and(|spec| spec.kind() != Kind::Untracked)
+    }
+}

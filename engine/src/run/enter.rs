@@ -1,0 +1,204 @@
+//! How a run begins: with new input, or where the thread stands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use superstep_checkpoint::{CheckpointId, Source};
+
+use super::apply::{Applied, Due, expire};
+use super::plan::task_id;
+use super::route::route;
+use super::save::stored_task;
+use super::{Run, START};
+use crate::ask::{Answer, AskId};
+use crate::error::{AnswerError, RunError, stored};
+use crate::record::{Done, Record, RecordState, store_done};
+use crate::update::Update;
+
+/// What a caller brings to a run.
+#[derive(Debug)]
+pub(crate) enum Enter {
+    /// New input; whatever was due before is dropped.
+    Input(Update),
+    /// Nothing new but answers and edits: the thread goes on.
+    Go {
+        /// Answers to open questions.
+        answers: Vec<Answer>,
+        /// An edit of the state.
+        edit: Option<Update>,
+        /// The checkpoint was named, so its tasks run anew and ask anew.
+        replay: bool,
+    },
+}
+
+impl Run {
+    /// Brings the run to its first superstep.
+    pub(crate) async fn enter(&mut self, enter: Enter) -> Result<(), RunError> {
+        match enter {
+            Enter::Input(input) => self.begin(input).await,
+            Enter::Go { .. } if self.base.is_none() => Err(RunError::NothingToDo {
+                place: self.place.to_string(),
+            }),
+            Enter::Go {
+                answers,
+                edit,
+                replay,
+            } => {
+                self.passes_breakpoint = true;
+                if replay {
+                    self.replay().await?;
+                }
+                self.accept(answers).await?;
+                if let Some(update) = edit {
+                    self.edit(update).await?;
+                }
+                self.tell_values_now(Some(self.output()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes new input: two checkpoints, one that holds the input as due, one with the input applied.
+    /// They are stored together, so the input is stored once, and bad input leaves no trace.
+    async fn begin(&mut self, input: Update) -> Result<(), RunError> {
+        self.abandon();
+        let core = Arc::clone(&self.core);
+        let done = route(&core, &self.cells, &core.output, &core.entry, input);
+        let done = done.map_err(|error| self.not_in_graph(error))?;
+        let waiting = self.commit(Source::Input, Vec::new(), vec![START.into()])?;
+        self.tell_input_checkpoint()?;
+        let applied = self.start(done)?;
+        self.store(waiting.into_iter().chain(applied)).await
+    }
+
+    /// Applies the input as the result of the hidden start task.
+    fn start(
+        &mut self,
+        done: Done,
+    ) -> Result<Option<superstep_checkpoint::Commit>, RunError> {
+        let core = Arc::clone(&self.core);
+        let mut tasks = Vec::new();
+        if self.scope.saver.is_some() {
+            let record = Record::new(START, store_done(&core, &done, true)?);
+            tasks.push(stored_task(task_id(self.moment(), START, None), 0, &record)?);
+        }
+        let written = self.apply(vec![Applied {
+            node: None,
+            on_state: false,
+            exits: &core.entry,
+            done,
+        }])?;
+        let commit = self.commit(Source::Loop, tasks, self.next_names())?;
+        self.tell_start(&written);
+        Ok(commit)
+    }
+
+    /// Drops what is due: the work of an earlier input that was not finished.
+    fn abandon(&mut self) {
+        let mut routing = self.routing.clone();
+        let due: Vec<Due> = std::mem::take(&mut routing.due);
+        let sends = std::mem::take(&mut routing.sends);
+        if due.is_empty() && sends.is_empty() {
+            return;
+        }
+        for (at, join) in self.core.joins.iter().enumerate() {
+            let dropped = due.iter().any(|due| due.node == join.target);
+            if dropped && routing.is_complete(&self.core, at) {
+                routing.arrived[at].clear();
+            }
+        }
+        let emptied = expire(&mut self.cells, self.core.transient.iter().copied());
+        self.dirty.channels.extend(emptied);
+        self.reroute(routing);
+        self.records.clear();
+    }
+
+    /// Goes back to the checkpoint the run stands on: all its tasks run again, under new ids.
+    async fn replay(&mut self) -> Result<(), RunError> {
+        self.records.clear();
+        let edited = matches!(self.source, Source::Update | Source::Fork);
+        let fork = if edited && self.base == self.newest {
+            None
+        } else {
+            let next = if self.start_is_due.is_some() {
+                vec![START.into()]
+            } else {
+                self.next_names()
+            };
+            self.commit(Source::Fork, Vec::new(), next)?
+        };
+        let start = match self.start_is_due.take() {
+            None => None,
+            Some(done) => {
+                self.tell_input_checkpoint()?;
+                self.start(done)?
+            }
+        };
+        self.store(fork.into_iter().chain(start)).await
+    }
+
+    /// Gives answers to the tasks that asked, and stores them there before anything runs.
+    async fn accept(&mut self, answers: Vec<Answer>) -> Result<(), RunError> {
+        let mut changed = Vec::new();
+        for answer in answers {
+            let open = self.open_asks();
+            let id = match (answer.id, &open[..]) {
+                (Some(id), _) if open.contains(&id) => id,
+                (Some(id), _) => return Err(AnswerError::NotOpen(id).into()),
+                (None, [only]) => *only,
+                (None, []) => return Err(AnswerError::NothingOpen.into()),
+                (None, several) => {
+                    return Err(AnswerError::Ambiguous {
+                        open: several.len(),
+                    }
+                    .into());
+                }
+            };
+            let value = answer.json().map_err(stored(format!("the answer to question {id}")))?;
+            for (task, record) in &mut self.records {
+                if record.asks.iter().any(|ask| ask.id == id) {
+                    record.answers.push((id, value.clone()));
+                    changed.push(*task);
+                }
+            }
+        }
+        let tasks = self.plan();
+        let mut records = Vec::new();
+        for (task, position) in tasks.iter().zip(0..) {
+            if changed.contains(&task.id)
+                && let Some(record) = self.records.get(&task.id)
+            {
+                records.push(stored_task(task.id, position, record)?);
+            }
+        }
+        self.save_records(records).await?;
+        self.use_answers();
+        Ok(())
+    }
+
+    /// The questions that tasks of this checkpoint wait on, in the order of the tasks.
+    pub(super) fn open_asks(&self) -> Vec<AskId> {
+        let tasks = self.plan();
+        let records = tasks.iter().filter_map(|task| self.records.get(&task.id));
+        records.flat_map(Record::open_asks).map(|ask| ask.id).collect()
+    }
+
+    /// Makes stored answers known to the tasks that run.
+    pub(super) fn use_answers(&mut self) {
+        let records = self.records.values();
+        let open = records.filter(|record| !matches!(record.state, RecordState::Done { .. }));
+        let answers = open.flat_map(|record| record.answers.iter().cloned());
+        let mut known: HashMap<_, _> = answers.collect();
+        if known.is_empty() {
+            return;
+        }
+        known.extend(self.scope.answers.iter().map(|(id, json)| (*id, json.clone())));
+        self.scope.answers = Arc::new(known);
+    }
+
+    /// The checkpoints of the enclosing graphs and of this one, for graphs nested in its tasks.
+    pub(super) fn lineage(&self) -> Arc<[(String, CheckpointId)]> {
+        let own = self.base.map(|base| (self.place.namespace.to_string(), base));
+        self.scope.parents.iter().cloned().chain(own).collect()
+    }
+}

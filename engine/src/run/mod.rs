@@ -1,0 +1,197 @@
+//! One run of a graph: plan, run, apply, save, until nothing is due.
+
+mod apply;
+mod edit;
+mod enter;
+mod execute;
+mod open;
+mod plan;
+mod read;
+mod route;
+mod save;
+mod tell;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use superstep_channels::{Channel, Name};
+use superstep_checkpoint::{CheckpointId, Place, TaskId};
+
+use crate::ask::Ask;
+use crate::context::Scope;
+use crate::error::RunError;
+use crate::graph::{Core, NodeIx};
+use crate::record::{Done, Record};
+use crate::state::Fields;
+
+pub(crate) use enter::Enter;
+use apply::Routing;
+use edit::Edit;
+use plan::Planned;
+use save::{Dirty, Growth};
+
+/// The name of the hidden task that applies the input.
+pub(crate) const START: &str = "__start__";
+
+/// A run in progress: the channels as they are now, and the checkpoint they stand on.
+pub(crate) struct Run {
+    core: Arc<Core>,
+    place: Place,
+    scope: Scope,
+    options: Options,
+    /// The newest checkpoint of the place: what the next one must follow.
+    newest: Option<CheckpointId>,
+    /// The checkpoint the run stands on.
+    base: Option<CheckpointId>,
+    /// The checkpoint before that.
+    parent: Option<CheckpointId>,
+    /// What made the checkpoint the run stands on.
+    source: superstep_checkpoint::Source,
+    /// The superstep that ended there.
+    step: i64,
+    cells: Vec<Box<dyn Channel>>,
+    routing: Routing,
+    /// How the stored logs of delta channels have grown since their last snapshot.
+    growth: Vec<Growth>,
+    /// What is stored of tasks on this checkpoint that did not make another one yet.
+    records: HashMap<TaskId, Record>,
+    /// Edits of the state that are part of the next checkpoint.
+    edits: Vec<Edit>,
+    /// What changed since the checkpoint.
+    dirty: Dirty,
+    /// The input, while the checkpoint only holds it as due. Seen when an older checkpoint is addressed.
+    start_is_due: Option<Done>,
+    /// Supersteps taken in this run.
+    taken: u32,
+    /// The first superstep of a run without new input passes its breakpoints.
+    passes_breakpoint: bool,
+}
+
+/// What a caller chooses for one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) limit: u32,
+    pub(crate) before: Breakpoints,
+    pub(crate) after: Breakpoints,
+}
+
+/// The nodes that a run stops at.
+#[derive(Clone, Debug, Default)]
+pub enum Breakpoints {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// These.
+    Nodes(Vec<Name>),
+}
+
+impl Breakpoints {
+    fn hit(&self, node: &Name) -> bool {
+        match self {
+            Breakpoints::None => false,
+            Breakpoints::All => true,
+            Breakpoints::Nodes(names) => names.contains(node),
+        }
+    }
+}
+
+impl<N: Into<Name>, I: IntoIterator<Item = N>> From<I> for Breakpoints {
+    fn from(names: I) -> Self {
+        Breakpoints::Nodes(names.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Why a run stopped.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Nothing is due.
+    Done(Fields),
+    /// Tasks ask.
+    Paused(Vec<Ask>),
+    /// These nodes are due, or ran, and have a breakpoint.
+    Breakpoint(Vec<Name>),
+}
+
+impl Run {
+    /// Runs supersteps until one has a reason to stop.
+    pub(crate) async fn drive(mut self) -> Result<Stop, RunError> {
+        loop {
+            if let Some(stop) = self.superstep().await? {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// One superstep: everything it does, in order.
+    async fn superstep(&mut self) -> Result<Option<Stop>, RunError> {
+        let tasks = self.plan();
+        self.tell_checkpoint(&tasks)?;
+        if tasks.is_empty() {
+            return Ok(Some(Stop::Done(self.output())));
+        }
+        self.count(&tasks)?;
+        if let Some(stop) = self.breakpoint_before(&tasks) {
+            return Ok(Some(stop));
+        }
+        let results = self.execute(tasks).await?;
+        let results = match self.done_or_stop(results)? {
+            ControlFlow::Continue(results) => results,
+            ControlFlow::Break(stop) => return Ok(Some(stop)),
+        };
+        let ran: Vec<NodeIx> = results.iter().map(|(task, _)| task.node).collect();
+        self.settle(results).await?;
+        self.breakpoint_after(&ran)
+    }
+
+    /// Whether the place holds no checkpoint yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.base.is_none()
+    }
+
+    /// The output channels as they are now.
+    pub(crate) fn output(&self) -> Fields {
+        self.core.read(&self.core.output, &self.cells)
+    }
+
+    /// Counts a superstep against the limit of the run.
+    fn count(&mut self, tasks: &[Planned]) -> Result<(), RunError> {
+        if self.taken == self.options.limit {
+            return Err(RunError::Limit {
+                limit: self.taken,
+                next: tasks.iter().map(|task| task.name.to_string()).collect(),
+            });
+        }
+        self.taken += 1;
+        Ok(())
+    }
+
+    fn breakpoint_before(&mut self, tasks: &[Planned]) -> Option<Stop> {
+        if std::mem::take(&mut self.passes_breakpoint) {
+            return None;
+        }
+        let names = tasks.iter().map(|task| task.name.clone());
+        let hit: Vec<Name> = names.filter(|name| self.options.before.hit(name)).collect();
+        self.stop_at(hit)
+    }
+
+    fn breakpoint_after(&mut self, ran: &[NodeIx]) -> Result<Option<Stop>, RunError> {
+        let names = ran.iter().map(|&node| self.core.node_name(node).clone());
+        let hit: Vec<Name> = names.filter(|name| self.options.after.hit(name)).collect();
+        let stop = self.stop_at(hit);
+        if stop.is_some() {
+            self.tell_checkpoint(&self.plan())?;
+        }
+        Ok(stop)
+    }
+
+    fn stop_at(&self, nodes: Vec<Name>) -> Option<Stop> {
+        if nodes.is_empty() {
+            return None;
+        }
+        self.tell_paused(&[]);
+        Some(Stop::Breakpoint(nodes))
+    }
+}

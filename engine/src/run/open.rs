@@ -1,0 +1,225 @@
+//! Taking up a thread where a checkpoint left it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use superstep_channels::Write;
+use superstep_checkpoint::{
+    Channel as Stored, Checkpointer, CheckpointId, Header, Loaded, Place, Source, StoredTask,
+    decode_log, frame,
+};
+
+use super::apply::{Due, Routing};
+use super::edit::EDIT;
+use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
+use super::{Options, Run, START};
+use crate::context::Scope;
+use crate::error::RunError;
+use crate::graph::{ChannelIx, Core};
+use crate::record::{Done, Record, StoredSend, load_send};
+
+impl Run {
+    /// Opens a place at its newest checkpoint or at the one named. An empty place gives a run that has nothing yet.
+    pub(crate) async fn open(
+        core: Arc<Core>,
+        place: Place,
+        scope: Scope,
+        options: Options,
+        at: Option<CheckpointId>,
+    ) -> Result<Run, RunError> {
+        let mut run = Run::fresh(core, place, scope, options);
+        let Some(saver) = run.scope.saver.clone() else {
+            return Ok(run);
+        };
+        match (saver.load(&run.place, at).await?, at) {
+            (Some(loaded), _) => run.restore(loaded, &*saver).await?,
+            (None, None) => {}
+            (None, Some(id)) => {
+                return Err(RunError::UnknownCheckpoint {
+                    place: run.place.to_string(),
+                    id,
+                });
+            }
+        }
+        Ok(run)
+    }
+
+    fn fresh(core: Arc<Core>, place: Place, scope: Scope, options: Options) -> Run {
+        Run {
+            cells: core.cells(),
+            routing: Routing::new(&core),
+            growth: vec![Growth::default(); core.channels.len()],
+            core,
+            place,
+            scope,
+            options,
+            newest: None,
+            base: None,
+            parent: None,
+            source: Source::Input,
+            step: -2,
+            records: HashMap::new(),
+            edits: Vec::new(),
+            dirty: Dirty::default(),
+            start_is_due: None,
+            taken: 0,
+            passes_breakpoint: false,
+        }
+    }
+
+    async fn restore(
+        &mut self,
+        loaded: Loaded,
+        saver: &dyn Checkpointer,
+    ) -> Result<(), RunError> {
+        let header = Header::open(&loaded.header).map_err(self.unreadable("its header"))?;
+        self.newest = Some(loaded.newest);
+        self.base = Some(loaded.id);
+        self.parent = loaded.parent;
+        self.source = header.source;
+        self.step = header.step;
+        for (name, stored) in &loaded.channels {
+            match name.as_str() {
+                SENDS => self.restore_sends(stored)?,
+                WAITING => self.restore_waiting(stored)?,
+                name => self.restore_channel(name, stored)?,
+            }
+        }
+        if header.next == [START] {
+            self.start_is_due = Some(self.load_start(saver).await?);
+        } else {
+            self.restore_due(&header.next)?;
+        }
+        self.restore_pending(loaded.pending)?;
+        self.use_answers();
+        Ok(())
+    }
+
+    fn restore_channel(&mut self, name: &str, stored: &Stored) -> Result<(), RunError> {
+        let at = self.core.channel(name)?;
+        let core = Arc::clone(&self.core);
+        let spec = &core.channels[at];
+        let mut growth = Growth::default();
+        if let Some((id, bytes)) = &stored.value {
+            let unreadable = || RunError::unreadable(name, *id);
+            let payload = frame::open(bytes, &spec.value_type().name()).map_err(unreadable())?;
+            let value = spec.value_type().decode(payload).map_err(unreadable())?;
+            self.cells[at].restore(Some(value));
+            growth.snapshot = bytes.len() as u64;
+        }
+        for (id, bytes) in &stored.logs {
+            for batch in decode_log(bytes, spec).map_err(RunError::unreadable(name, *id))? {
+                self.cells[at].write(batch)?;
+            }
+            growth.writes += 1;
+            growth.bytes += bytes.len() as u64;
+        }
+        self.growth[at] = growth;
+        Ok(())
+    }
+
+    fn restore_sends(&mut self, stored: &Stored) -> Result<(), RunError> {
+        let Some((id, bytes)) = &stored.value else {
+            return Ok(());
+        };
+        let sends: Vec<StoredSend> =
+            frame::decode(SENDS, bytes).map_err(RunError::unreadable(SENDS, *id))?;
+        let sends = sends.iter().map(|send| load_send(&self.core, send));
+        self.routing.sends = sends.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn restore_waiting(&mut self, stored: &Stored) -> Result<(), RunError> {
+        let Some((id, bytes)) = &stored.value else {
+            return Ok(());
+        };
+        let waiting: StoredWaiting =
+            frame::decode(WAITING, bytes).map_err(RunError::unreadable(WAITING, *id))?;
+        for (name, edge) in waiting.deferred {
+            let node = self.core.node(&name)?;
+            self.routing.waiting.push(Due { node, edge });
+        }
+        for (name, sources) in waiting.joins {
+            let at = self.core.joins.iter().position(|join| join.name == name);
+            let at = at.ok_or_else(|| RunError::unknown("join", &name))?;
+            for source in sources {
+                let node = self.core.node(&source)?;
+                self.routing.arrived[at].push(node);
+            }
+        }
+        Ok(())
+    }
+
+    /// What led to a node is not stored; a complete join before it says enough.
+    fn restore_due(&mut self, next: &[String]) -> Result<(), RunError> {
+        for name in next {
+            let node = self.core.node(name)?;
+            let joins = 0..self.core.joins.len();
+            let mut complete = joins.filter(|&at| self.routing.is_complete(&self.core, at));
+            let edge = !complete.any(|at| self.core.joins[at].target == node);
+            self.routing.due.push(Due { node, edge });
+        }
+        Ok(())
+    }
+
+    fn restore_pending(&mut self, pending: Vec<StoredTask>) -> Result<(), RunError> {
+        for task in pending {
+            let record = Record::open(&task.record)?;
+            if record.node == EDIT {
+                let edit = self.waiting_result(&record)?;
+                self.take_edit(task.id, edit.unwrap_or_default())?;
+            } else {
+                self.records.insert(task.id, record);
+            }
+        }
+        Ok(())
+    }
+
+    /// The input that this checkpoint holds as due: it stands with the task that applied it.
+    async fn load_start(&self, saver: &dyn Checkpointer) -> Result<Done, RunError> {
+        let Some(base) = self.base else {
+            return Ok(Done::default());
+        };
+        let tasks = saver.tasks(&self.place, base).await?;
+        for task in tasks {
+            let record = Record::open(&task.record)?;
+            if let (START, Some(child)) = (record.node.as_str(), task.child) {
+                let mut logs = self.logs_of(saver, child).await?;
+                let done = self.result(&record, |channel| logs.get_mut(&channel)?.next())?;
+                return Ok(done.unwrap_or_default());
+            }
+        }
+        Err(RunError::unknown("input of checkpoint", &base.to_string()))
+    }
+
+    /// The writes to delta channels that tasks made a checkpoint with, in canonical order.
+    pub(super) async fn logs_of(
+        &self,
+        saver: &dyn Checkpointer,
+        id: CheckpointId,
+    ) -> Result<Logs, RunError> {
+        let mut logs = Logs::new();
+        for (name, bytes) in saver.logs(&self.place, id).await? {
+            let channel = self.core.channel(&name)?;
+            let spec = &self.core.channels[channel];
+            let mut batches = decode_log(&bytes, spec).map_err(RunError::unreadable(&name, id))?;
+            // Batches of edits stand before the tasks' own.
+            logs.insert(channel, batches.pop().unwrap_or_default().into_iter());
+        }
+        Ok(logs)
+    }
+
+    fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        &self,
+        what: &str,
+    ) -> impl FnOnce(E) -> RunError + use<E> {
+        let what = format!("{what} cannot be read ({})", self.place);
+        move |source| RunError::Stored {
+            what,
+            source: source.into(),
+        }
+    }
+}
+
+/// The logged writes of one checkpoint, by channel.
+pub(super) type Logs = HashMap<ChannelIx, std::vec::IntoIter<Write>>;

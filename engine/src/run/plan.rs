@@ -1,0 +1,125 @@
+//! Which tasks are due. Pure: the same routing gives the same tasks with the same ids.
+
+use std::sync::Arc;
+
+use superstep_channels::{Name, Value};
+use superstep_checkpoint::{CheckpointId, Place, TaskId};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::Run;
+use super::apply::Routing;
+use crate::executor::Task;
+use crate::graph::{Core, NodeIx};
+use crate::node::TaskInput;
+
+/// A task of the coming superstep.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) id: TaskId,
+    pub(crate) name: Name,
+    pub(crate) node: NodeIx,
+    pub(crate) path: Path,
+}
+
+/// What set a task off. Tasks on the state come first, in the order of their nodes' names; then sends, as they were sent.
+/// This is the canonical order: in it writes are folded, whatever finishes first.
+#[derive(Clone, Debug)]
+pub(crate) enum Path {
+    /// An edge, a branch, a `goto` or a join.
+    State,
+    /// The n-th send of the superstep before.
+    Send(usize, Value),
+}
+
+/// Where a superstep takes place; part of every task's id.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) base: Option<CheckpointId>,
+    pub(crate) step: i64,
+}
+
+/// The tasks that are due, in canonical order.
+pub(crate) fn plan(core: &Core, routing: &Routing, moment: Moment<'_>) -> Vec<Planned> {
+    let task = |node: NodeIx, send, path| Planned {
+        id: task_id(moment, core.node_name(node), send),
+        name: core.node_name(node).clone(),
+        node,
+        path,
+    };
+    let on_state = routing.due.iter().map(|due| task(due.node, None, Path::State));
+    let sends = routing.sends.iter().enumerate();
+    let on_sends =
+        sends.map(|(at, (node, payload))| task(*node, Some(at), Path::Send(at, payload.clone())));
+    on_state.chain(on_sends).collect()
+}
+
+/// The id of a task: a hash of all that tells it from every other task.
+pub(crate) fn task_id(moment: Moment<'_>, node: &str, send: Option<usize>) -> TaskId {
+    let mut hash = Xxh3::new();
+    for text in [&*moment.place.thread, &*moment.place.namespace, node] {
+        hash.update(&(text.len() as u64).to_be_bytes());
+        hash.update(text.as_bytes());
+    }
+    hash.update(&moment.base.map_or(0, |id| id.0).to_be_bytes());
+    hash.update(&moment.step.to_be_bytes());
+    let path = send.map_or(0, |at| at as u64 + 1);
+    hash.update(&path.to_be_bytes());
+    TaskId(hash.digest128().to_be_bytes())
+}
+
+impl Run {
+    /// The tasks that are due on the channels as they are.
+    pub(super) fn plan(&self) -> Vec<Planned> {
+        plan(&self.core, &self.routing, self.moment())
+    }
+
+    pub(super) fn moment(&self) -> Moment<'_> {
+        Moment {
+            place: &self.place,
+            base: self.base,
+            step: self.step + 1,
+        }
+    }
+
+    /// The task as its executor gets it.
+    pub(super) fn task(&self, planned: &Planned) -> Task {
+        Task {
+            id: planned.id,
+            node: planned.name.clone(),
+            place: self.place.clone(),
+            checkpoint: self.base,
+            step: self.step + 1,
+            input: self.input(planned),
+            graph: Arc::clone(&self.core),
+            at: planned.node,
+        }
+    }
+
+    /// What a task runs on: its node's channels as they are before the superstep, or what was sent.
+    pub(super) fn input(&self, planned: &Planned) -> TaskInput {
+        match &planned.path {
+            Path::Send(_, payload) => TaskInput::Payload(payload.clone()),
+            Path::State => {
+                let reads = &self.core.nodes[planned.node].reads;
+                TaskInput::State(self.core.read(reads, &self.cells))
+            }
+        }
+    }
+
+    /// What set a task off, by name.
+    pub(super) fn triggers(&self, planned: &Planned) -> Vec<String> {
+        let Path::State = planned.path else {
+            return vec!["send".to_owned()];
+        };
+        let complete = |at: &usize| self.routing.is_complete(&self.core, *at);
+        let joins = (0..self.core.joins.len())
+            .filter(|&at| self.core.joins[at].target == planned.node)
+            .filter(complete)
+            .map(|at| self.core.joins[at].name.clone());
+        let mut due = self.routing.due.iter();
+        let by_edge = due.any(|due| due.node == planned.node && due.edge);
+        let edge = by_edge.then(|| format!("branch:to:{}", planned.name));
+        edge.into_iter().chain(joins).collect()
+    }
+}

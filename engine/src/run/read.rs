@@ -1,0 +1,188 @@
+//! Reading a thread's state without running it.
+
+use std::collections::HashMap;
+
+use superstep_channels::{Name, Value, Write};
+use superstep_checkpoint::TaskId;
+
+use super::edit::EDIT;
+use super::execute::{Ended, Finished};
+use super::plan::{Path, Planned, task_id};
+use super::{Run, START};
+use crate::error::RunError;
+use crate::graph::ChannelIx;
+use crate::record::{Done, Record, RecordState, load_done};
+use crate::snapshot::{Snapshot, TaskState};
+use crate::state::Fields;
+
+/// What is stored of the tasks of one checkpoint.
+type Results = HashMap<TaskId, (Record, Option<Done>)>;
+
+impl Run {
+    /// The state as it is now: with what finished tasks wrote, and only what is still open.
+    pub(crate) fn live(&self) -> Result<Snapshot, RunError> {
+        let mut results = Results::new();
+        for (id, record) in &self.records {
+            let done = self.waiting_result(record)?;
+            let asks = record.open_asks().cloned().collect();
+            let record = Record {
+                asks,
+                ..record.clone()
+            };
+            results.insert(*id, (record, done));
+        }
+        let plan = self.due();
+        let finished = plan.iter().filter_map(|task| results.get(&task.id)?.1.as_ref());
+        let values = self.values_with(finished)?;
+        Ok(self.snapshot(values, &plan, &results))
+    }
+
+    /// The record of a checkpoint: the state at its start, and all that became of its tasks.
+    pub(crate) async fn record(&self) -> Result<Snapshot, RunError> {
+        let results = self.stored_results().await?;
+        let values = self.values_with([])?;
+        Ok(self.snapshot(values, &self.due(), &results))
+    }
+
+    /// The present state with the tasks that are about to run.
+    pub(super) fn planned(&self, tasks: &[Planned]) -> Result<Snapshot, RunError> {
+        let mut results = Results::new();
+        for (id, record) in &self.records {
+            results.insert(*id, (record.clone(), self.waiting_result(record)?));
+        }
+        Ok(self.snapshot(self.values_with([])?, tasks, &results))
+    }
+
+    /// The tasks that are due, or the hidden start task while the input is not applied.
+    fn due(&self) -> Vec<Planned> {
+        match self.start_is_due {
+            None => self.plan(),
+            Some(_) => vec![self.start_task()],
+        }
+    }
+
+    pub(super) fn start_task(&self) -> Planned {
+        Planned {
+            id: task_id(self.moment(), START, None),
+            name: Name::Borrowed(START),
+            node: usize::MAX,
+            path: Path::State,
+        }
+    }
+
+    async fn stored_results(&self) -> Result<Results, RunError> {
+        let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
+            return Ok(Results::new());
+        };
+        let mut results = Results::new();
+        let mut logs = HashMap::new();
+        let mut child = None;
+        for task in saver.tasks(&self.place, base).await? {
+            if task.child != child {
+                child = task.child;
+                logs = match child {
+                    Some(child) => self.logs_of(&**saver, child).await?,
+                    None => HashMap::new(),
+                };
+            }
+            let record = Record::open(&task.record)?;
+            if record.node == EDIT {
+                continue;
+            }
+            let done = self.result(&record, |channel| logs.get_mut(&channel)?.next())?;
+            results.insert(task.id, (record, done));
+        }
+        Ok(results)
+    }
+
+    pub(super) fn waiting_result(&self, record: &Record) -> Result<Option<Done>, RunError> {
+        self.result(record, |_| None)
+    }
+
+    pub(super) fn result(
+        &self,
+        record: &Record,
+        logged: impl FnMut(ChannelIx) -> Option<Write>,
+    ) -> Result<Option<Done>, RunError> {
+        let RecordState::Done { writes, targets } = &record.state else {
+            return Ok(None);
+        };
+        load_done(&self.core, writes.clone(), targets.clone(), logged).map(Some)
+    }
+
+    /// All channels, with these results folded in.
+    pub(super) fn values_with<'a>(
+        &self,
+        results: impl IntoIterator<Item = &'a Done>,
+    ) -> Result<Fields, RunError> {
+        let mut writes: HashMap<ChannelIx, Vec<Write>> = HashMap::new();
+        for done in results {
+            for (channel, write) in &done.writes {
+                writes.entry(*channel).or_default().push(write.clone());
+            }
+        }
+        let mut fields = self.core.read(&self.core.everything, &self.cells);
+        for (channel, writes) in writes {
+            let mut cell = self.cells[channel].duplicate();
+            cell.write(writes)?;
+            fields.values[channel] = cell.value();
+        }
+        Ok(fields)
+    }
+
+    /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them.
+    pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
+        let paused = results.iter().any(|result| matches!(result.ended, Ended::Asked(_)));
+        let done = results.iter().filter_map(|result| match &result.ended {
+            Ended::Done(done) if !done.writes.is_empty() => Some(done),
+            _ => None,
+        });
+        let done: Vec<&Done> = done.collect();
+        if !paused || done.is_empty() || !self.wants_values() {
+            return Ok(None);
+        }
+        let all = self.values_with(done)?;
+        let output = &self.core.output;
+        let value = |&at: &ChannelIx| all.values.get(at).cloned().flatten();
+        Ok(Some(Fields {
+            names: output.names.clone(),
+            values: output.channels.iter().map(value).collect(),
+        }))
+    }
+
+    fn snapshot(&self, values: Fields, tasks: &[Planned], results: &Results) -> Snapshot {
+        let tasks = tasks.iter().map(|task| self.task_state(task, results.get(&task.id)));
+        Snapshot {
+            checkpoint: self.base,
+            parent: self.parent,
+            source: self.base.map(|_| self.source),
+            step: self.step,
+            values,
+            tasks: tasks.collect(),
+            parents: self.scope.parents.to_vec(),
+        }
+    }
+
+    fn task_state(&self, task: &Planned, result: Option<&(Record, Option<Done>)>) -> TaskState {
+        let done = result.and_then(|(_, done)| done.as_ref());
+        TaskState {
+            id: task.id,
+            node: task.name.clone(),
+            send: match task.path {
+                Path::Send(at, _) => Some(at),
+                Path::State => None,
+            },
+            asks: result.map(|(record, _)| record.asks.clone()).unwrap_or_default(),
+            error: result.and_then(|(record, _)| record.error()),
+            writes: done.map(|done| self.named(done)),
+            finished: done.is_some(),
+        }
+    }
+
+    /// A result's writes by name.
+    pub(super) fn named(&self, done: &Done) -> Vec<(Name, Value)> {
+        let name = |at: ChannelIx| self.core.channels[at].name().clone();
+        let writes = done.writes.iter();
+        writes.map(|(at, write)| (name(*at), write.value().clone())).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! What an update of a node means in its graph. Pure.
+
+use superstep_channels::{Channel, Write};
+
+use crate::error::TaskError;
+use crate::graph::{ChannelIx, Core, Exits, Reads};
+use crate::node::Target;
+use crate::record::{Done, Routed};
+use crate::state::Fields;
+use crate::update::Update;
+
+/// Finds the channels and nodes that an update names, and asks the branches behind the node.
+pub(crate) fn route(
+    core: &Core,
+    cells: &[Box<dyn Channel>],
+    sees: &Reads,
+    exits: &Exits,
+    update: Update,
+) -> Result<Done, TaskError> {
+    let mut writes = Vec::with_capacity(update.writes.len());
+    for (name, write) in update.writes {
+        let at = core.channel_at.get(&name).copied();
+        writes.push((at.ok_or(TaskError::UnknownChannel(name))?, write));
+    }
+    let mut targets = update.targets;
+    if !exits.branches.is_empty() {
+        let fields = own_view(core, cells, sees, &writes)?;
+        for branch in &exits.branches {
+            targets.extend(branch(&fields).map_err(TaskError::Node)?);
+        }
+    }
+    let targets = targets.into_iter().map(|target| find(core, target));
+    Ok(Done {
+        writes,
+        targets: targets.collect::<Result<_, _>>()?,
+    })
+}
+
+fn find(core: &Core, target: Target) -> Result<Routed, TaskError> {
+    let (name, payload) = match target {
+        Target::Node(name) => (name, None),
+        Target::Send(name, payload) => (name, Some(payload)),
+    };
+    let node = core.node_at.get(&name).copied();
+    let node = node.ok_or(TaskError::UnknownTarget(name))?;
+    Ok(match payload {
+        Some(payload) => Routed::Send(node, payload),
+        None => Routed::Node(node),
+    })
+}
+
+/// What a node sees, with what it wrote itself and nothing that others wrote.
+fn own_view(
+    core: &Core,
+    cells: &[Box<dyn Channel>],
+    sees: &Reads,
+    writes: &[(ChannelIx, Write)],
+) -> Result<Fields, TaskError> {
+    let mut channels: Vec<ChannelIx> = sees.channels.to_vec();
+    channels.extend(writes.iter().map(|(at, _)| *at));
+    channels.sort_unstable();
+    channels.dedup();
+    let mut fields = core.read(&core.reads(channels.iter().copied()), cells);
+    for (&at, value) in channels.iter().zip(&mut fields.values) {
+        let own = writes.iter().filter(|(channel, _)| *channel == at);
+        let own: Vec<Write> = own.map(|(_, write)| write.clone()).collect();
+        if !own.is_empty() {
+            let mut cell = cells[at].duplicate();
+            cell.write(own)?;
+            *value = cell.value();
+        }
+    }
+    Ok(fields)
+}

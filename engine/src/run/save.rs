@@ -1,0 +1,353 @@
+//! What a superstep stores: the channels that changed, and the tasks that changed them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use superstep_channels::{Kind, Snapshots, Value, Write};
+use superstep_checkpoint::{
+    CheckpointId, Commit, Header, Item, Source, StoredTask, TaskId, encode_log, frame,
+};
+
+use super::Run;
+use super::apply::{Applied, Grouped, Routing, fold, split};
+use super::execute::{Ended, Finished};
+use super::plan::{Path, Planned};
+use crate::error::{RunError, stored};
+use crate::graph::{ChannelIx, NodeIx};
+use crate::record::{Done, Record, RecordState, StoredSend, store_done, store_send};
+
+/// The hidden channel of payloads on their way.
+pub(super) const SENDS: &str = "__sends__";
+/// The hidden channel of joins and deferred nodes that wait.
+pub(super) const WAITING: &str = "__waiting__";
+
+/// The log of a delta channel since its last snapshot, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    pub(super) writes: u32,
+    pub(super) bytes: u64,
+    pub(super) snapshot: u64,
+}
+
+/// What changed since the last checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    pub(super) channels: BTreeSet<ChannelIx>,
+    /// The writes to delta channels, encoded before they were folded in.
+    pub(super) logs: BTreeMap<ChannelIx, Vec<u8>>,
+    pub(super) sends: bool,
+    pub(super) waiting: bool,
+}
+
+/// The stored form of [`Routing`]'s slow part.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct StoredWaiting {
+    pub(super) deferred: Vec<(String, bool)>,
+    pub(super) joins: Vec<(String, Vec<String>)>,
+}
+
+impl Run {
+    /// Applies the results of a superstep and saves what they made.
+    pub(super) async fn settle(&mut self, results: Vec<(Planned, Done)>) -> Result<(), RunError> {
+        let tasks = self.records_of(&results)?;
+        let core = std::sync::Arc::clone(&self.core);
+        let applied = results.into_iter().map(|(task, done)| Applied {
+            node: Some(task.node),
+            on_state: matches!(task.path, Path::State),
+            exits: &core.nodes[task.node].exits,
+            done,
+        });
+        let writes = self.apply(applied.collect())?;
+        let commit = self.commit(Source::Loop, tasks, self.next_names())?;
+        self.store(commit).await?;
+        self.tell_values(&writes);
+        Ok(())
+    }
+
+    /// Folds results into the channels and moves the routing on. Gives the channels that were written.
+    pub(super) fn apply(&mut self, results: Vec<Applied<'_>>) -> Result<Vec<ChannelIx>, RunError> {
+        let (writes, routing) = split(&self.core, &self.routing, results);
+        self.log(&writes)?;
+        let written: Vec<ChannelIx> = writes.keys().copied().collect();
+        let emptied = fold(&self.core, &mut self.cells, writes)?;
+        self.dirty.channels.extend(written.iter().copied().chain(emptied));
+        self.reroute(routing);
+        Ok(written)
+    }
+
+    pub(super) fn reroute(&mut self, routing: Routing) {
+        self.dirty.sends |= !(self.routing.sends.is_empty() && routing.sends.is_empty());
+        self.dirty.waiting |=
+            self.routing.waiting != routing.waiting || self.routing.arrived != routing.arrived;
+        self.routing = routing;
+    }
+
+    /// Encodes the writes to delta channels, with those of edits before them.
+    pub(super) fn log(&mut self, writes: &Grouped) -> Result<(), RunError> {
+        if self.scope.saver.is_none() {
+            return Ok(());
+        }
+        for (&channel, own) in writes {
+            let spec = &self.core.channels[channel];
+            if !matches!(spec.kind(), Kind::Delta(_)) {
+                continue;
+            }
+            let mut batches = self.edited(channel);
+            if !own.is_empty() {
+                batches.push(own.clone());
+            }
+            let what = format!("writes to channel `{}` cannot be stored", spec.name());
+            let log = encode_log(&spec.update_type().name(), &batches).map_err(stored(what))?;
+            self.dirty.logs.insert(channel, log);
+        }
+        Ok(())
+    }
+
+    fn edited(&self, channel: ChannelIx) -> Vec<Vec<Write>> {
+        let batches = self.edits.iter().map(|edit| edit.writes_to(channel));
+        batches.filter(|batch| !batch.is_empty()).collect()
+    }
+
+    /// The commit of a checkpoint on top of the present one, and the step to it.
+    pub(super) fn commit(
+        &mut self,
+        source: Source,
+        tasks: Vec<StoredTask>,
+        next: Vec<String>,
+    ) -> Result<Option<Commit>, RunError> {
+        let id = CheckpointId(self.newest.map_or(0, |id| id.0) + 1);
+        let step = self.step + 1;
+        let commit = match self.scope.saver {
+            None => None,
+            Some(_) => Some(Commit {
+                id,
+                parent: self.base,
+                header: self.header(source, step, next)?,
+                items: self.items()?,
+                tasks: self.edit_records()?.into_iter().chain(tasks).collect(),
+            }),
+        };
+        self.step = step;
+        self.source = source;
+        self.parent = self.base;
+        if commit.is_some() {
+            self.base = Some(id);
+            self.newest = Some(id);
+        }
+        self.dirty = Dirty::default();
+        self.edits.clear();
+        self.records.clear();
+        Ok(commit)
+    }
+
+    fn header(&self, source: Source, step: i64, next: Vec<String>) -> Result<Vec<u8>, RunError> {
+        let header = Header {
+            source,
+            step,
+            graph: self.core.name.clone(),
+            version: self.core.version,
+            next,
+            parents: self.scope.parents.to_vec(),
+        };
+        header.seal().map_err(|error| RunError::Stored {
+            what: "a checkpoint's header cannot be stored".into(),
+            source: error.into(),
+        })
+    }
+
+    /// What there is to say about each channel that changed.
+    fn items(&mut self) -> Result<Vec<(String, Item)>, RunError> {
+        let mut items = Vec::new();
+        for channel in std::mem::take(&mut self.dirty.channels) {
+            if self.core.is_stored(channel) {
+                let item = self.item(channel)?;
+                items.push((self.core.channels[channel].name().to_string(), item));
+            }
+        }
+        if self.dirty.sends {
+            items.push((SENDS.into(), self.sends_item()?));
+        }
+        if self.dirty.waiting {
+            let waiting = self.stored_waiting();
+            items.push((WAITING.into(), Item::Value(encode_hidden(WAITING, &waiting)?)));
+        }
+        Ok(items)
+    }
+
+    fn item(&mut self, channel: ChannelIx) -> Result<Item, RunError> {
+        let spec = &self.core.channels[channel];
+        let value = self.cells[channel].value();
+        let Kind::Delta(snapshots) = spec.kind() else {
+            return match value {
+                Some(value) => Ok(Item::Value(seal(spec.name(), &value)?)),
+                None => Ok(Item::Empty),
+            };
+        };
+        match (self.dirty.logs.remove(&channel), value) {
+            (Some(log), Some(value)) => self.delta_item(channel, snapshots, log, &value),
+            (None, Some(value)) => self.snapshot(channel, &value).map(Item::Value),
+            (_, None) => Ok(Item::Empty),
+        }
+    }
+
+    fn delta_item(
+        &mut self,
+        channel: ChannelIx,
+        snapshots: Snapshots,
+        log: Vec<u8>,
+        value: &Value,
+    ) -> Result<Item, RunError> {
+        let growth = &mut self.growth[channel];
+        growth.writes += 1;
+        growth.bytes += log.len() as u64;
+        if !snapshots.due(growth.writes, growth.bytes, growth.snapshot) {
+            return Ok(Item::Log(log));
+        }
+        let value = self.snapshot(channel, value)?;
+        Ok(Item::Snapshot { log, value })
+    }
+
+    fn snapshot(&mut self, channel: ChannelIx, value: &Value) -> Result<Vec<u8>, RunError> {
+        let bytes = seal(self.core.channels[channel].name(), value)?;
+        self.growth[channel] = Growth {
+            snapshot: bytes.len() as u64,
+            ..Growth::default()
+        };
+        Ok(bytes)
+    }
+
+    fn sends_item(&self) -> Result<Item, RunError> {
+        if self.routing.sends.is_empty() {
+            return Ok(Item::Empty);
+        }
+        let sends = self.routing.sends.iter();
+        let sends: Vec<StoredSend> = sends
+            .map(|(node, payload)| store_send(&self.core, *node, payload))
+            .collect::<Result<_, _>>()?;
+        Ok(Item::Value(encode_hidden(SENDS, &sends)?))
+    }
+
+    fn stored_waiting(&self) -> StoredWaiting {
+        let name = |node: &NodeIx| self.core.node_name(*node).to_string();
+        let waiting = self.routing.waiting.iter();
+        let arrived = self.routing.arrived.iter().zip(&self.core.joins);
+        StoredWaiting {
+            deferred: waiting.map(|due| (name(&due.node), due.edge)).collect(),
+            joins: arrived
+                .filter(|(sources, _)| !sources.is_empty())
+                .map(|(sources, join)| (join.name.clone(), sources.iter().map(name).collect()))
+                .collect(),
+        }
+    }
+
+    /// The names of the nodes that are due on the state.
+    pub(super) fn next_names(&self) -> Vec<String> {
+        let due = self.routing.due.iter();
+        due.map(|due| self.core.node_name(due.node).to_string()).collect()
+    }
+
+    pub(super) async fn store(
+        &mut self,
+        commits: impl IntoIterator<Item = Commit>,
+    ) -> Result<(), RunError> {
+        let commits: Vec<Commit> = commits.into_iter().collect();
+        if let Some(saver) = &self.scope.saver
+            && !commits.is_empty()
+        {
+            saver.commit(&self.place, commits).await?;
+        }
+        Ok(())
+    }
+
+    /// The records of tasks that make a checkpoint.
+    fn records_of(&self, results: &[(Planned, Done)]) -> Result<Vec<StoredTask>, RunError> {
+        if self.scope.saver.is_none() {
+            return Ok(Vec::new());
+        }
+        let records = results.iter().zip(0..).map(|((task, done), position)| {
+            let state = store_done(&self.core, done, true)?;
+            let record = self.record(task, state);
+            stored_task(task.id, position, &record)
+        });
+        records.collect()
+    }
+
+    /// A task's record with what is known of its questions and answers.
+    fn record(&self, task: &Planned, state: RecordState) -> Record {
+        let known = self.records.get(&task.id);
+        Record {
+            node: task.name.to_string(),
+            state,
+            asks: known.map(|record| record.asks.clone()).unwrap_or_default(),
+            answers: known.map(|record| record.answers.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Saves results at the checkpoint they ran on, to wait there for the rest of the superstep.
+    pub(super) async fn save_results<'a>(
+        &mut self,
+        results: impl IntoIterator<Item = (usize, &'a Finished)>,
+    ) -> Result<(), RunError> {
+        if self.scope.saver.is_none() {
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        for (position, finished) in results {
+            let record = self.pending_record(finished)?;
+            records.push(stored_task(finished.task.id, position as u32, &record)?);
+            self.records.insert(finished.task.id, record);
+        }
+        self.save_records(records).await
+    }
+
+    pub(super) async fn save_records(&self, records: Vec<StoredTask>) -> Result<(), RunError> {
+        if let (Some(saver), Some(newest), Some(base)) = (&self.scope.saver, self.newest, self.base)
+            && !records.is_empty()
+        {
+            saver.save_tasks(&self.place, newest, base, records).await?;
+        }
+        Ok(())
+    }
+
+    fn pending_record(&self, finished: &Finished) -> Result<Record, RunError> {
+        let state = match &finished.ended {
+            Ended::Done(done) => store_done(&self.core, done, false)?,
+            Ended::Asked(_) => RecordState::Open,
+            Ended::Failed(error) => RecordState::Failed(error.to_string()),
+        };
+        let mut record = self.record(&finished.task, state);
+        let rejected = self.scope.rejected();
+        record.answers.retain(|(id, _)| !rejected.contains(id));
+        if let Ended::Asked(asks) = &finished.ended {
+            record.asks.retain(|ask| record.answers.iter().any(|(id, _)| *id == ask.id));
+            record.asks.extend(asks.iter().cloned());
+        }
+        Ok(record)
+    }
+}
+
+pub(super) fn stored_task(
+    id: TaskId,
+    position: u32,
+    record: &Record,
+) -> Result<StoredTask, RunError> {
+    Ok(StoredTask {
+        id,
+        position,
+        child: None,
+        record: record.seal()?,
+    })
+}
+
+/// A channel's value in its frame.
+fn seal(channel: &str, value: &Value) -> Result<Vec<u8>, RunError> {
+    let what = format!("the value of channel `{channel}` cannot be stored");
+    let payload = value.encode().map_err(stored(what))?;
+    Ok(frame::seal(&value.type_of().name(), &payload))
+}
+
+fn encode_hidden<T: serde::Serialize>(name: &str, value: &T) -> Result<Vec<u8>, RunError> {
+    frame::encode(name, value).map_err(|error| RunError::Stored {
+        what: format!("`{name}` cannot be stored"),
+        source: error.into(),
+    })
+}

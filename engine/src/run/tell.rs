@@ -1,0 +1,102 @@
+//! Telling whoever listens. Nothing is computed for events that nobody reads.
+
+use superstep_channels::{Name, Value};
+
+use super::Run;
+use super::execute::{Ended, Finished};
+use super::plan::Planned;
+use crate::ask::Ask;
+use crate::error::RunError;
+use crate::event::{Event, Modes};
+use crate::graph::ChannelIx;
+use crate::record::Done;
+use crate::state::Fields;
+
+impl Run {
+    fn emit(&self, mode: Modes, event: impl FnOnce() -> Event) {
+        self.scope.sink.emit(mode, &self.place, event);
+    }
+
+    fn wants(&self, modes: Modes) -> bool {
+        self.scope.sink.wants(modes, &self.place)
+    }
+
+    pub(super) fn wants_values(&self) -> bool {
+        self.wants(Modes::VALUES)
+    }
+
+    /// The checkpoint the run stands on, with the tasks that are due.
+    pub(super) fn tell_checkpoint(&self, tasks: &[Planned]) -> Result<(), RunError> {
+        if self.base.is_some() && self.wants(Modes::CHECKPOINTS) {
+            let snapshot = Box::new(self.planned(tasks)?);
+            self.emit(Modes::CHECKPOINTS, || Event::Checkpoint(snapshot));
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell_input_checkpoint(&self) -> Result<(), RunError> {
+        self.tell_checkpoint(&[self.start_task()])
+    }
+
+    pub(super) fn tell_started(&self, task: &Planned) {
+        self.emit(Modes::TASKS, || Event::TaskStarted {
+            task: task.id,
+            node: task.name.clone(),
+            input: self.input(task),
+            triggers: self.triggers(task),
+            step: self.step + 1,
+        });
+    }
+
+    pub(super) fn tell_ended(&self, finished: &Finished) {
+        if let Ended::Done(done) = &finished.ended {
+            self.tell_update(&finished.task, done);
+        }
+        self.emit(Modes::TASKS, || {
+            let (writes, error, asks) = match &finished.ended {
+                Ended::Done(done) => (self.named(done), None, Vec::new()),
+                Ended::Asked(asks) => (Vec::new(), None, asks.clone()),
+                Ended::Failed(error) => (Vec::new(), Some(error.to_string()), Vec::new()),
+            };
+            Event::TaskEnded {
+                task: finished.task.id,
+                node: finished.task.name.clone(),
+                writes,
+                error,
+                asks,
+                step: self.step + 1,
+            }
+        });
+    }
+
+    pub(super) fn tell_update(&self, task: &Planned, done: &Done) {
+        self.emit(Modes::UPDATES, || Event::Update {
+            node: task.name.clone(),
+            writes: self.visible(self.named(done)),
+        });
+    }
+
+    fn visible(&self, writes: Vec<(Name, Value)>) -> Vec<(Name, Value)> {
+        let output = &self.core.output.names;
+        writes.into_iter().filter(|(name, _)| output.contains(name)).collect()
+    }
+
+    /// The output, if one of its channels was written.
+    pub(super) fn tell_values(&self, written: &[ChannelIx]) {
+        let output = &self.core.output.channels;
+        if written.iter().any(|channel| output.contains(channel)) {
+            self.emit(Modes::VALUES, || Event::Values(self.output()));
+        }
+    }
+
+    pub(super) fn tell_values_now(&self, values: Option<Fields>) {
+        if let Some(values) = values {
+            self.emit(Modes::VALUES, || Event::Values(values));
+        }
+    }
+
+    pub(super) fn tell_paused(&self, asks: &[Ask]) {
+        let modes = Modes::VALUES | Modes::UPDATES;
+        self.emit(modes, || Event::Paused(asks.to_vec()));
+    }
+}

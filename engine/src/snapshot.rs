@@ -1,0 +1,63 @@
+//! The state of a thread, as callers see it.
+
+use superstep_channels::{Name, Value};
+use superstep_checkpoint::{CheckpointId, Source, TaskId};
+
+use crate::ask::Ask;
+use crate::error::ReadError;
+use crate::state::{Fields, Input};
+
+/// A thread's state at one checkpoint.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The checkpoint; `None` when the thread is empty.
+    pub checkpoint: Option<CheckpointId>,
+    /// The checkpoint before it.
+    pub parent: Option<CheckpointId>,
+    /// What made it; `None` when the thread is empty.
+    pub source: Option<Source>,
+    /// The number of the superstep that ended there; -1 is the first input.
+    pub step: i64,
+    /// The channels that hold something.
+    pub values: Fields,
+    /// The tasks that are due on it, in canonical order.
+    pub tasks: Vec<TaskState>,
+    /// The checkpoints of the enclosing graphs, outermost first.
+    pub parents: Vec<(String, CheckpointId)>,
+}
+
+impl Snapshot {
+    /// Reads the values as a typed state.
+    pub fn read<S: Input>(&self) -> Result<S, ReadError> {
+        self.values.read()
+    }
+
+    /// The questions that are open.
+    pub fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.tasks.iter().flat_map(|task| &task.asks)
+    }
+
+    /// The nodes that are due.
+    pub fn next(&self) -> impl Iterator<Item = &Name> {
+        self.tasks.iter().filter(|task| !task.finished).map(|task| &task.node)
+    }
+}
+
+/// A task that is due on a checkpoint, or was.
+#[derive(Clone, Debug)]
+pub struct TaskState {
+    /// Its id.
+    pub id: TaskId,
+    /// Its node.
+    pub node: Name,
+    /// Its number among the sends, if it was sent.
+    pub send: Option<usize>,
+    /// What it asks. Of a checkpoint that was addressed by id: also what was answered since.
+    pub asks: Vec<Ask>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// What it wrote, if it finished.
+    pub writes: Option<Vec<(Name, Value)>>,
+    /// Whether it finished, so that it will not run again.
+    pub finished: bool,
+}

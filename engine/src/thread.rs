@@ -1,0 +1,337 @@
+//! A thread: one long-lived run of a graph, and what callers do with it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{self, Poll};
+
+use futures::future::BoxFuture;
+use futures::stream::Stream;
+use superstep_checkpoint::{CheckpointId, Checkpointer, Place};
+
+use crate::ask::{Answer, Ask};
+use crate::context::Scope;
+use crate::error::RunError;
+use crate::event::{Modes, Part, Sink};
+use crate::graph::Graph;
+use crate::run::{Breakpoints, Enter, Options, Run, Stop};
+use crate::snapshot::Snapshot;
+use crate::state::State;
+use crate::update::Update;
+use superstep_channels::Name;
+
+/// Supersteps a run may take unless it says otherwise.
+pub const DEFAULT_LIMIT: u32 = 10_000;
+
+/// One long-lived run of a graph, addressed by the id under which its checkpoints are stored.
+///
+/// A thread has one writer at a time: of two runs that overlap, one ends with
+/// [`RunError::ThreadConflict`].
+pub struct Thread<S> {
+    graph: Graph<S>,
+    saver: Option<Arc<dyn Checkpointer>>,
+    place: Place,
+    at: Option<CheckpointId>,
+}
+
+impl<S: State> Thread<S> {
+    pub(crate) fn new(
+        graph: Graph<S>,
+        saver: Option<Arc<dyn Checkpointer>>,
+        place: Place,
+    ) -> Self {
+        Thread {
+            graph,
+            saver,
+            place,
+            at: None,
+        }
+    }
+
+    /// The same thread as of an older checkpoint: reading shows it as it was then, and running from it
+    /// opens a branch. What came after it stays where it is.
+    #[must_use]
+    pub fn at(&self, checkpoint: CheckpointId) -> Self {
+        Thread {
+            at: Some(checkpoint),
+            ..self.clone()
+        }
+    }
+
+    /// Runs the graph on new input. Channels keep what earlier runs left in them; work that an earlier run
+    /// left unfinished is dropped.
+    pub fn start(&self, input: impl Into<Update>) -> RunBuilder<S> {
+        self.builder(Enter::Input(input.into()))
+    }
+
+    /// Goes on where the thread stands: after a crash, an error, a limit or a breakpoint.
+    /// Finished tasks are not run again. On a thread [`at`](Thread::at) a checkpoint all its tasks run again,
+    /// and ask again.
+    pub fn proceed(&self) -> RunBuilder<S> {
+        self.go(Vec::new(), None)
+    }
+
+    /// Answers open questions and goes on. Questions that get no answer stay open.
+    pub fn resume(&self, answers: impl IntoIterator<Item = Answer>) -> RunBuilder<S> {
+        self.go(answers.into_iter().collect(), None)
+    }
+
+    /// Edits the state, answers, and goes on. The edit is part of the next checkpoint; tasks that wait go on waiting,
+    /// and a `goto` or `send` in it runs beside them.
+    pub fn command(
+        &self,
+        edit: Update,
+        answers: impl IntoIterator<Item = Answer>,
+    ) -> RunBuilder<S> {
+        self.go(answers.into_iter().collect(), Some(edit))
+    }
+
+    fn go(&self, answers: Vec<Answer>, edit: Option<Update>) -> RunBuilder<S> {
+        self.builder(Enter::Go {
+            replay: self.at.is_some() && answers.is_empty() && edit.is_none(),
+            answers,
+            edit,
+        })
+    }
+
+    fn builder(&self, enter: Enter) -> RunBuilder<S> {
+        RunBuilder {
+            thread: self.clone(),
+            enter,
+            options: Options {
+                limit: DEFAULT_LIMIT,
+                before: Breakpoints::None,
+                after: Breakpoints::None,
+            },
+        }
+    }
+
+    /// The thread's state: as it is now, or the record of the checkpoint it is [`at`](Thread::at).
+    pub async fn state(&self) -> Result<Snapshot, RunError> {
+        self.stored("reading a thread's state")?;
+        let run = self.open(Sink::default(), self.at).await?;
+        match self.at {
+            None => run.live(),
+            Some(_) => run.record().await,
+        }
+    }
+
+    /// The records of the thread's checkpoints, newest first, at most `limit`; from the one before
+    /// the checkpoint it is [`at`](Thread::at), if it is.
+    pub async fn history(&self, limit: usize) -> Result<Vec<Snapshot>, RunError> {
+        let saver = self.stored("reading a thread's history")?;
+        let mut history = Vec::new();
+        for listed in saver.list(&self.place, self.at, limit).await? {
+            let run = self.open(Sink::default(), Some(listed.id)).await?;
+            history.push(run.record().await?);
+        }
+        Ok(history)
+    }
+
+    fn stored(&self, what: &'static str) -> Result<&Arc<dyn Checkpointer>, RunError> {
+        self.saver.as_ref().ok_or(RunError::NoCheckpointer { what })
+    }
+
+    async fn open(&self, sink: Sink, at: Option<CheckpointId>) -> Result<Run, RunError> {
+        self.open_with(sink, at, Options::default()).await
+    }
+
+    async fn open_with(
+        &self,
+        sink: Sink,
+        at: Option<CheckpointId>,
+        options: Options,
+    ) -> Result<Run, RunError> {
+        let scope = Scope {
+            saver: self.saver.clone(),
+            sink,
+            limit: options.limit,
+            answers: Arc::default(),
+            parents: Arc::default(),
+            rejected: Arc::default(),
+        };
+        let core = Arc::clone(&self.graph.core);
+        Run::open(core, self.place.clone(), scope, options, at).await
+    }
+}
+
+impl<S> Clone for Thread<S> {
+    fn clone(&self) -> Self {
+        Thread {
+            graph: self.graph.clone(),
+            saver: self.saver.clone(),
+            place: self.place.clone(),
+            at: self.at,
+        }
+    }
+}
+
+impl<S> fmt::Debug for Thread<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread")
+            .field("graph", &self.graph)
+            .field("place", &self.place)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a run ended that did not fail.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome<S> {
+    /// Nothing is due any more.
+    Done(S),
+    /// Tasks wait for answers.
+    Paused(Vec<Ask>),
+    /// The run stopped at a breakpoint before or after these nodes.
+    Breakpoint(Vec<Name>),
+}
+
+impl<S> Outcome<S> {
+    /// The final state, if the graph is done.
+    pub fn done(self) -> Option<S> {
+        match self {
+            Outcome::Done(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    /// The open questions; none if the run did not pause.
+    pub fn asks(&self) -> &[Ask] {
+        match self {
+            Outcome::Paused(asks) => asks,
+            _ => &[],
+        }
+    }
+}
+
+/// A run that is about to begin: await it for its outcome, or [`stream`](RunBuilder::stream) it.
+#[must_use = "a run does nothing until it is awaited or streamed"]
+#[derive(Debug)]
+pub struct RunBuilder<S> {
+    thread: Thread<S>,
+    enter: Enter,
+    options: Options,
+}
+
+impl<S: State> RunBuilder<S> {
+    /// How many supersteps of nodes this run may take; if more are due then, it ends with
+    /// [`RunError::Limit`] and can be taken up again. Nested graphs count for themselves.
+    pub fn limit(mut self, supersteps: u32) -> Self {
+        self.options.limit = supersteps;
+        self
+    }
+
+    /// Stops before a superstep that would run one of these nodes.
+    pub fn stop_before(mut self, nodes: impl Into<Breakpoints>) -> Self {
+        self.options.before = nodes.into();
+        self
+    }
+
+    /// Stops after a superstep that ran one of these nodes.
+    pub fn stop_after(mut self, nodes: impl Into<Breakpoints>) -> Self {
+        self.options.after = nodes.into();
+        self
+    }
+
+    /// Runs and tells what happens meanwhile.
+    pub fn stream(self, modes: Modes) -> RunStream<S> {
+        self.into_stream(modes, false)
+    }
+
+    /// Runs and tells what happens meanwhile, in nested graphs too.
+    pub fn stream_nested(self, modes: Modes) -> RunStream<S> {
+        self.into_stream(modes, true)
+    }
+
+    fn into_stream(self, modes: Modes, nested: bool) -> RunStream<S> {
+        let sink = Sink::new(modes, nested);
+        RunStream {
+            run: Mutex::new(Some(Box::pin(self.run(sink.clone())))),
+            sink,
+            outcome: None,
+        }
+    }
+
+    async fn run(self, sink: Sink) -> Result<Outcome<S>, RunError> {
+        let thread = &self.thread;
+        if let Enter::Go { .. } = self.enter {
+            thread.stored("going on with a thread")?;
+        }
+        let mut run = thread.open_with(sink, thread.at, self.options).await?;
+        run.enter(self.enter).await?;
+        Ok(match run.drive().await? {
+            Stop::Done(fields) => Outcome::Done(fields.read()?),
+            Stop::Paused(asks) => Outcome::Paused(asks),
+            Stop::Breakpoint(nodes) => Outcome::Breakpoint(nodes),
+        })
+    }
+}
+
+impl<S: State> IntoFuture for RunBuilder<S> {
+    type Output = Result<Outcome<S>, RunError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run(Sink::default()))
+    }
+}
+
+type Running<S> = BoxFuture<'static, Result<Outcome<S>, RunError>>;
+
+/// A run as a stream of its events; afterwards it has the [`outcome`](RunStream::outcome).
+///
+/// The run moves while the stream is polled: who reads slowly slows it down, and dropping the stream cancels it.
+pub struct RunStream<S> {
+    /// In a mutex only so that the stream is `Sync` although the run is not.
+    run: Mutex<Option<Running<S>>>,
+    sink: Sink,
+    outcome: Option<Result<Outcome<S>, RunError>>,
+}
+
+impl<S: State> RunStream<S> {
+    /// Runs to the end, dropping events that were not read, and says how it ended.
+    pub async fn outcome(mut self) -> Result<Outcome<S>, RunError> {
+        let run = self.run.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        match (self.outcome.take(), run) {
+            (Some(outcome), _) => outcome,
+            (None, Some(run)) => run.await,
+            // The run is taken only where its outcome is stored.
+            (None, None) => Err(RunError::NoRuntime),
+        }
+    }
+}
+
+impl<S: State> Stream for RunStream<S> {
+    type Item = Part;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        waker: &mut task::Context<'_>,
+    ) -> Poll<Option<Part>> {
+        let this = &mut *self;
+        if let Some(part) = this.sink.take() {
+            return Poll::Ready(Some(part));
+        }
+        this.sink.register(waker.waker());
+        let slot = this.run.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(run) = slot
+            && let Poll::Ready(outcome) = run.as_mut().poll(waker)
+        {
+            this.outcome = Some(outcome);
+            *slot = None;
+        }
+        match this.sink.take() {
+            Some(part) => Poll::Ready(Some(part)),
+            None if slot.is_none() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<S> fmt::Debug for RunStream<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStream").finish_non_exhaustive()
+    }
+}
