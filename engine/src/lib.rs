@@ -28,7 +28,7 @@ pub use event::{Event, Modes, Part};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};
 pub use graph::{Graph, GraphBuilder};
 pub use node::{Handler, Node, NodeResult, Target, Targets, TaskInput};
-pub use run::Breakpoints;
+pub use run::{Breakpoints, DEFAULT_LIMIT};
 pub use snapshot::{Snapshot, TaskState};
 #[doc(hidden)]
 pub use state::payload_as;
@@ -36,7 +36,7 @@ pub use state::{Fields, Input, Payload, Schema, State, View};
 pub use superstep_channels as channels;
 pub use superstep_checkpoint as checkpoint;
 pub use superstep_derive::State;
-pub use thread::{DEFAULT_LIMIT, Outcome, RunBuilder, RunStream, Thread};
+pub use thread::{Outcome, RunBuilder, RunStream, Thread};
 pub use update::Update;
 
 /// What a file that defines a graph imports.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{self, Poll};
 
 use futures::future::BoxFuture;
@@ -19,9 +19,6 @@ use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::update::Update;
 use superstep_channels::Name;
-
-/// Supersteps a run may take unless it says otherwise.
-pub const DEFAULT_LIMIT: u32 = 10_000;
 
 /// One long-lived run of a graph, addressed by the id under which its checkpoints are stored.
 ///
@@ -98,11 +95,7 @@ impl<S: State> Thread<S> {
         RunBuilder {
             thread: self.clone(),
             enter,
-            options: Options {
-                limit: DEFAULT_LIMIT,
-                before: Breakpoints::None,
-                after: Breakpoints::None,
-            },
+            options: Options::default(),
         }
     }
 
@@ -248,9 +241,8 @@ impl<S: State> RunBuilder<S> {
     fn into_stream(self, modes: Modes, nested: bool) -> RunStream<S> {
         let sink = Sink::new(modes, nested);
         RunStream {
-            run: Mutex::new(Some(Box::pin(self.run(sink.clone())))),
+            progress: Mutex::new(Progress::Running(Box::pin(self.run(sink.clone())))),
             sink,
-            outcome: None,
         }
     }
 
@@ -278,27 +270,26 @@ impl<S: State> IntoFuture for RunBuilder<S> {
     }
 }
 
-type Running<S> = BoxFuture<'static, Result<Outcome<S>, RunError>>;
-
 /// A run as a stream of its events; afterwards it has the [`outcome`](RunStream::outcome).
 ///
 /// The run moves while the stream is polled: who reads slowly slows it down, and dropping the stream cancels it.
 pub struct RunStream<S> {
     /// In a mutex only so that the stream is `Sync` although the run is not.
-    run: Mutex<Option<Running<S>>>,
+    progress: Mutex<Progress<S>>,
     sink: Sink,
-    outcome: Option<Result<Outcome<S>, RunError>>,
+}
+
+enum Progress<S> {
+    Running(BoxFuture<'static, Result<Outcome<S>, RunError>>),
+    Ended(Result<Outcome<S>, RunError>),
 }
 
 impl<S: State> RunStream<S> {
     /// Runs to the end, dropping events that were not read, and says how it ended.
-    pub async fn outcome(mut self) -> Result<Outcome<S>, RunError> {
-        let run = self.run.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        match (self.outcome.take(), run) {
-            (Some(outcome), _) => outcome,
-            (None, Some(run)) => run.await,
-            // The run is taken only where its outcome is stored.
-            (None, None) => Err(RunError::NoRuntime),
+    pub async fn outcome(self) -> Result<Outcome<S>, RunError> {
+        match self.progress.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Progress::Running(run) => run.await,
+            Progress::Ended(outcome) => outcome,
         }
     }
 }
@@ -306,26 +297,22 @@ impl<S: State> RunStream<S> {
 impl<S: State> Stream for RunStream<S> {
     type Item = Part;
 
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        waker: &mut task::Context<'_>,
-    ) -> Poll<Option<Part>> {
-        let this = &mut *self;
-        if let Some(part) = this.sink.take() {
+    fn poll_next(self: Pin<&mut Self>, waker: &mut task::Context<'_>) -> Poll<Option<Part>> {
+        let RunStream { progress, sink } = self.get_mut();
+        if let Some(part) = sink.take() {
             return Poll::Ready(Some(part));
         }
-        this.sink.register(waker.waker());
-        let slot = this.run.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(run) = slot
+        sink.register(waker.waker());
+        let progress = progress.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Progress::Running(run) = progress
             && let Poll::Ready(outcome) = run.as_mut().poll(waker)
         {
-            this.outcome = Some(outcome);
-            *slot = None;
+            *progress = Progress::Ended(outcome);
         }
-        match this.sink.take() {
-            Some(part) => Poll::Ready(Some(part)),
-            None if slot.is_none() => Poll::Ready(None),
-            None => Poll::Pending,
+        match (sink.take(), progress) {
+            (Some(part), _) => Poll::Ready(Some(part)),
+            (None, Progress::Ended(_)) => Poll::Ready(None),
+            (None, Progress::Running(_)) => Poll::Pending,
         }
     }
 }

@@ -76,6 +76,19 @@ pub(crate) struct Options {
     pub(crate) after: Breakpoints,
 }
 
+/// Supersteps a run may take unless it says otherwise.
+pub const DEFAULT_LIMIT: u32 = 10_000;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            limit: DEFAULT_LIMIT,
+            before: Breakpoints::None,
+            after: Breakpoints::None,
+        }
+    }
+}
+
 /// The nodes that a run stops at.
 #[derive(Clone, Debug, Default)]
 pub enum Breakpoints {
