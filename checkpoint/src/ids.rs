@@ -11,6 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CheckpointId(pub u64);
 
+impl CheckpointId {
+    /// The id that follows in the same place.
+    #[must_use]
+    pub fn next(self) -> Self {
+        CheckpointId(self.0.saturating_add(1))
+    }
+}
+
 impl fmt::Display for CheckpointId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

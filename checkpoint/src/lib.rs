@@ -12,6 +12,7 @@
 pub mod frame;
 mod header;
 mod ids;
+mod lineage;
 mod log;
 mod memory;
 mod saver;

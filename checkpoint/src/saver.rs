@@ -43,13 +43,18 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         base: CheckpointId,
     ) -> Result<Vec<StoredTask>, SaveError>;
 
-    /// Stores checkpoints, all or none, in the order given.
-    /// They may lie in one place only.
+    /// Stores checkpoints of one place, all or none, in the order given; a later one may continue an earlier one.
+    ///
+    /// Fails with [`SaveError::NoCheckpoint`] if a parent is not there.
+    /// When the future is dropped before it is ready, they may be stored or not.
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError>;
 
     /// Stores tasks that finished, paused or failed while their superstep goes on.
     /// They wait at `base` until a commit with that parent takes them along; a second save of a task replaces the first.
-    /// Fails with [`SaveError::Conflict`] if the place's newest checkpoint is not `newest`.
+    ///
+    /// In a place without checkpoints, `newest` is 0. With `base` 0 the tasks wait for a commit without parent.
+    /// Fails with [`SaveError::Conflict`] if the place's newest checkpoint is not `newest`,
+    /// and with [`SaveError::NoCheckpoint`] if `base` is not there.
     async fn save_tasks(
         &self,
         place: &Place,
@@ -74,9 +79,10 @@ pub struct Commit {
     pub parent: Option<CheckpointId>,
     /// A framed [`Header`](crate::Header).
     pub header: Vec<u8>,
-    /// What happened to the channels that changed.
+    /// What happened to the channels that changed. Each stands here once; of several the last counts.
     pub items: Vec<(String, Item)>,
-    /// The tasks that made it, in canonical order. Those of the same id that wait at the parent are replaced.
+    /// The tasks that made it, in canonical order. Those of the same id that wait at the parent
+    /// (at 0, if there is none) are replaced; others go on waiting.
     pub tasks: Vec<StoredTask>,
 }
 
@@ -184,6 +190,14 @@ pub enum SaveError {
         /// What the place holds now; 0 if nothing.
         newest: CheckpointId,
     },
+    /// A checkpoint to build on is not there.
+    #[error("{place} has no checkpoint {id}")]
+    NoCheckpoint {
+        /// Where.
+        place: Place,
+        /// The checkpoint that was named.
+        id: CheckpointId,
+    },
     /// Stored bytes are damaged, or no store of ours.
     #[error("{what} is damaged: {reason}")]
     Damaged {
@@ -207,4 +221,59 @@ pub enum SaveError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// Whether commits may be stored in a place whose newest checkpoint is `newest`, 0 if it has none.
+pub(crate) fn check_commits(
+    place: &Place,
+    newest: CheckpointId,
+    commits: &[Commit],
+) -> Result<(), SaveError> {
+    let mut before = newest;
+    for commit in commits {
+        if commit.id != before.next() {
+            return Err(conflict(place, commit.id, newest));
+        }
+        if let Some(parent) = commit.parent {
+            check_present(place, before, parent)?;
+        }
+        before = commit.id;
+    }
+    Ok(())
+}
+
+/// Whether tasks may be stored at `base` by a writer who knows `expected` as the newest checkpoint.
+/// With base 0 they wait for the first checkpoint of a lineage.
+pub(crate) fn check_tasks(
+    place: &Place,
+    newest: CheckpointId,
+    expected: CheckpointId,
+    base: CheckpointId,
+) -> Result<(), SaveError> {
+    if expected != newest {
+        return Err(conflict(place, expected.next(), newest));
+    }
+    match base {
+        CheckpointId(0) => Ok(()),
+        base => check_present(place, newest, base),
+    }
+}
+
+/// A place holds all checkpoints from 1 to its newest.
+fn check_present(place: &Place, newest: CheckpointId, id: CheckpointId) -> Result<(), SaveError> {
+    if (1..=newest.0).contains(&id.0) {
+        return Ok(());
+    }
+    Err(SaveError::NoCheckpoint {
+        place: place.clone(),
+        id,
+    })
+}
+
+fn conflict(place: &Place, expected: CheckpointId, newest: CheckpointId) -> SaveError {
+    SaveError::Conflict {
+        place: place.clone(),
+        expected,
+        newest,
+    }
 }
