@@ -91,6 +91,14 @@ impl Checkpointer for MemoryCheckpointer {
         Ok(self.read(place, |history| history.tasks(base)))
     }
 
+    async fn logs(
+        &self,
+        place: &Place,
+        id: CheckpointId,
+    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
+        Ok(self.read(place, |history| history.logs(id)))
+    }
+
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
         self.change(place, |history| {
             check_commits(place, history.newest(), &commits)?;
@@ -206,6 +214,21 @@ impl History {
         let mut tasks: Vec<StoredTask> = tasks.cloned().collect();
         tasks.sort_by_key(|task| (task.child, task.position, task.id));
         tasks
+    }
+
+    fn logs(&self, id: CheckpointId) -> Vec<(String, Vec<u8>)> {
+        let Some(checkpoint) = self.checkpoint(id) else {
+            return Vec::new();
+        };
+        let key = (checkpoint.link.branch, id);
+        let log = |item: &Item| match item {
+            Item::Log(log) | Item::Snapshot { log, .. } => Some(log.clone()),
+            Item::Value(_) | Item::Empty => None,
+        };
+        let items = self.items.iter();
+        items
+            .filter_map(|(name, items)| Some((name.clone(), log(items.get(&key)?)?)))
+            .collect()
     }
 
     fn add(&mut self, commit: Commit) {

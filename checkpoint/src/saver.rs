@@ -43,6 +43,14 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         base: CheckpointId,
     ) -> Result<Vec<StoredTask>, SaveError>;
 
+    /// What was written to channels by the tasks that made a checkpoint: the logs of its
+    /// [`Item::Log`] and [`Item::Snapshot`] items, by channel.
+    async fn logs(
+        &self,
+        place: &Place,
+        id: CheckpointId,
+    ) -> Result<Vec<(String, Vec<u8>)>, SaveError>;
+
     /// Stores checkpoints of one place, all or none, in the order given; a later one may continue an earlier one.
     ///
     /// Fails with [`SaveError::NoCheckpoint`] if a parent is not there.

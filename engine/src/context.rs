@@ -135,10 +135,10 @@ impl Context {
     ///
     /// The questions of a task are told apart by their order, so ask them in the same order every time.
     /// An answer that is no `A` fails the task; the question stays open.
-    pub fn interrupt<A: DeserializeOwned>(
+    pub fn interrupt<A: DeserializeOwned + Send + 'static>(
         &self,
         question: &(impl Serialize + ?Sized),
-    ) -> impl Future<Output = A> + Send + use<A> {
+    ) -> BoxFuture<'static, A> {
         let index = {
             let mut scratch = self.scratch();
             scratch.questions += 1;
@@ -147,12 +147,12 @@ impl Context {
         let id = AskId::new(self.0.task, index);
         let found = self.answer(id, question);
         let cx = self.clone();
-        async move {
+        Box::pin(async move {
             match found {
                 Ok(answer) => answer,
                 Err(parked) => cx.park(parked).await,
             }
-        }
+        })
     }
 
     fn answer<A: DeserializeOwned>(

@@ -99,7 +99,7 @@ impl Record {
     }
 
     pub(crate) fn open(bytes: &[u8]) -> Result<Self, RunError> {
-        frame::decode(TYPE, bytes).map_err(|error| RunError::Stored {
+        frame::decode(bytes, TYPE).map_err(|error| RunError::Stored {
             what: "a stored task cannot be read".into(),
             source: error.into(),
         })

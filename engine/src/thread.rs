@@ -270,6 +270,8 @@ impl<S: State> IntoFuture for RunBuilder<S> {
     }
 }
 
+impl<S> Unpin for RunStream<S> {}
+
 /// A run as a stream of its events; afterwards it has the [`outcome`](RunStream::outcome).
 ///
 /// The run moves while the stream is polled: who reads slowly slows it down, and dropping the stream cancels it.

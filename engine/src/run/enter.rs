@@ -89,7 +89,7 @@ impl Run {
             done,
         }])?;
         let commit = self.commit(Source::Loop, tasks, self.next_names())?;
-        self.tell_start(&written);
+        self.tell_values(&written);
         Ok(commit)
     }
 

@@ -101,9 +101,10 @@ impl Run {
         let spec = &core.channels[at];
         let mut growth = Growth::default();
         if let Some((id, bytes)) = &stored.value {
-            let unreadable = || RunError::unreadable(name, *id);
-            let payload = frame::open(bytes, &spec.value_type().name()).map_err(unreadable())?;
-            let value = spec.value_type().decode(payload).map_err(unreadable())?;
+            let payload = frame::open(bytes, &spec.value_type().name())
+                .map_err(RunError::unreadable(name, *id))?;
+            let value = spec.value_type().decode(payload);
+            let value = value.map_err(RunError::unreadable(name, *id))?;
             self.cells[at].restore(Some(value));
             growth.snapshot = bytes.len() as u64;
         }
@@ -123,7 +124,7 @@ impl Run {
             return Ok(());
         };
         let sends: Vec<StoredSend> =
-            frame::decode(SENDS, bytes).map_err(RunError::unreadable(SENDS, *id))?;
+            frame::decode(bytes, SENDS).map_err(RunError::unreadable(SENDS, *id))?;
         let sends = sends.iter().map(|send| load_send(&self.core, send));
         self.routing.sends = sends.collect::<Result<_, _>>()?;
         Ok(())
@@ -134,7 +135,7 @@ impl Run {
             return Ok(());
         };
         let waiting: StoredWaiting =
-            frame::decode(WAITING, bytes).map_err(RunError::unreadable(WAITING, *id))?;
+            frame::decode(bytes, WAITING).map_err(RunError::unreadable(WAITING, *id))?;
         for (name, edge) in waiting.deferred {
             let node = self.core.node(&name)?;
             self.routing.waiting.push(Due { node, edge });

@@ -184,7 +184,7 @@ impl Run {
         };
         match (self.dirty.logs.remove(&channel), value) {
             (Some(log), Some(value)) => self.delta_item(channel, snapshots, log, &value),
-            (None, Some(value)) => self.snapshot(channel, &value).map(Item::Value),
+            (None, Some(value)) => self.snapshot_of(channel, &value).map(Item::Value),
             (_, None) => Ok(Item::Empty),
         }
     }
@@ -202,11 +202,11 @@ impl Run {
         if !snapshots.due(growth.writes, growth.bytes, growth.snapshot) {
             return Ok(Item::Log(log));
         }
-        let value = self.snapshot(channel, value)?;
+        let value = self.snapshot_of(channel, value)?;
         Ok(Item::Snapshot { log, value })
     }
 
-    fn snapshot(&mut self, channel: ChannelIx, value: &Value) -> Result<Vec<u8>, RunError> {
+    fn snapshot_of(&mut self, channel: ChannelIx, value: &Value) -> Result<Vec<u8>, RunError> {
         let bytes = seal(self.core.channels[channel].name(), value)?;
         self.growth[channel] = Growth {
             snapshot: bytes.len() as u64,
@@ -265,14 +265,14 @@ impl Run {
         }
         let records = results.iter().zip(0..).map(|((task, done), position)| {
             let state = store_done(&self.core, done, true)?;
-            let record = self.record(task, state);
+            let record = self.describe(task, state);
             stored_task(task.id, position, &record)
         });
         records.collect()
     }
 
     /// A task's record with what is known of its questions and answers.
-    fn record(&self, task: &Planned, state: RecordState) -> Record {
+    fn describe(&self, task: &Planned, state: RecordState) -> Record {
         let known = self.records.get(&task.id);
         Record {
             node: task.name.to_string(),
@@ -314,7 +314,7 @@ impl Run {
             Ended::Asked(_) => RecordState::Open,
             Ended::Failed(error) => RecordState::Failed(error.to_string()),
         };
-        let mut record = self.record(&finished.task, state);
+        let mut record = self.describe(&finished.task, state);
         let rejected = self.scope.rejected();
         record.answers.retain(|(id, _)| !rejected.contains(id));
         if let Ended::Asked(asks) = &finished.ended {
