@@ -37,11 +37,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
 
     /// The tasks that ran on top of a checkpoint: those still waiting to become a checkpoint
     /// (no `child`), and those that made one. Ordered by child, then by position.
-    async fn tasks(
-        &self,
-        place: &Place,
-        base: CheckpointId,
-    ) -> Result<Vec<StoredTask>, SaveError>;
+    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError>;
 
     /// Stores checkpoints of one place, all or none, in the order given; a later one may continue an earlier one.
     ///
@@ -181,7 +177,9 @@ impl Size {
 #[non_exhaustive]
 pub enum SaveError {
     /// Another writer was there first; what this one wanted to store is not stored.
-    #[error("{place} was changed by another writer: expected checkpoint {expected} to be the next, but the newest is {newest}")]
+    #[error(
+        "{place} was changed by another writer: expected checkpoint {expected} to be the next, but the newest is {newest}"
+    )]
     Conflict {
         /// Where.
         place: Place,

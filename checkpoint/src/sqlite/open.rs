@@ -55,17 +55,31 @@ const SCHEMA: [&str; 5] = [
 
 /// Opens the connection that writes, and makes the file ours if it is new.
 pub(super) fn writer(path: &Path, patience: Duration) -> Result<Connection, Stop> {
+    refuse_a_stub(path)?;
     let mut db = connect(path, patience, OpenFlags::SQLITE_OPEN_CREATE)?;
     let new = is_new(&db)?;
     let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
-        return Err(Stop::Unsuitable(format!("its file system has no write-ahead log: the mode is {mode}")));
+        return Err(Stop::Unsuitable(format!(
+            "its file system has no write-ahead log: the mode is {mode}"
+        )));
     }
     db.pragma_update(None, "synchronous", "FULL")?;
     if new {
         create(&mut db)?;
     }
     Ok(db)
+}
+
+/// SQLite takes a file shorter than its smallest page for an empty one, and would write over it.
+fn refuse_a_stub(path: &Path) -> Result<(), Stop> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && (1..512).contains(&found.len()) => Err(Stop::Damaged(
+            "it is too short for a SQLite database".into(),
+        )),
+        // What else may be wrong with it, SQLite says.
+        _ => Ok(()),
+    }
 }
 
 /// Opens the connection that reads.
@@ -103,7 +117,9 @@ fn is_new(db: &Connection) -> Result<bool, Stop> {
         (APPLICATION, newer) if newer > VERSION => Err(Stop::Damaged(format!(
             "it has version {newer}, the newest known here is {VERSION}: open it with a newer release"
         ))),
-        _ => Err(Stop::Damaged("it is a SQLite database of another program".into())),
+        _ => Err(Stop::Damaged(
+            "it is a SQLite database of another program".into(),
+        )),
     }
 }
 
