@@ -13,7 +13,7 @@ use superstep_checkpoint::{
 enum Op {
     Commit {
         place: usize,
-        commits: Vec<(Parent, Vec<(usize, Item)>, Vec<StoredTask>)>,
+        commits: Vec<Plan>,
         stale: bool,
     },
     SaveTasks {
@@ -26,6 +26,9 @@ enum Op {
         place: usize,
     },
 }
+
+/// A commit before it has a number: the items name their channel by index.
+type Plan = (Parent, Vec<(usize, Item)>, Vec<StoredTask>);
 
 #[derive(Clone, Copy, Debug)]
 enum Parent {
@@ -98,7 +101,7 @@ impl Model {
         self.checkpoints.len() as u64
     }
 
-    /// Makes the parents of an [`Op`] real.
+    /// Gives a plan its number and its parent.
     fn commit(
         &self,
         nth: u64,
