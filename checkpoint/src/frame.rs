@@ -48,7 +48,9 @@ pub enum FrameError {
     #[error("the bytes are no frame: they do not start with C5 53")]
     NotAFrame,
     /// A later release wrote the frame.
-    #[error("the frame has format {found}, the newest known here is {newest}: read it with a newer release")]
+    #[error(
+        "the frame has format {found}, the newest known here is {newest}: read it with a newer release"
+    )]
     NewerVersion {
         /// The frame's version.
         found: u8,
@@ -118,8 +120,8 @@ pub fn encode<T: Serialize>(type_name: &str, value: &T) -> Result<Vec<u8>, Codec
 /// The value in a frame of the expected type; all of the payload must be used up.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], expected_type: &str) -> Result<T, FrameError> {
     let payload = open(bytes, expected_type)?;
-    let (value, used) = bincode::serde::decode_from_slice(payload, config())
-        .map_err(failed(expected_type))?;
+    let (value, used) =
+        bincode::serde::decode_from_slice(payload, config()).map_err(failed(expected_type))?;
     used_up(payload.len() - used, expected_type)?;
     Ok(value)
 }
@@ -145,11 +147,16 @@ fn parse(bytes: &[u8]) -> Result<(&str, &[u8]), FrameError> {
     match rest.first() {
         Some(&VERSION) => {}
         Some(&found) if found > VERSION => {
-            return Err(FrameError::NewerVersion { found, newest: VERSION });
+            return Err(FrameError::NewerVersion {
+                found,
+                newest: VERSION,
+            });
         }
         _ => return Err(damaged("its version is missing")),
     }
-    let (body, sum) = bytes.split_last_chunk::<4>().ok_or(damaged("it is cut off"))?;
+    let (body, sum) = bytes
+        .split_last_chunk::<4>()
+        .ok_or(damaged("it is cut off"))?;
     if *sum != checksum(body) {
         return Err(damaged("its checksum does not fit"));
     }
@@ -202,21 +209,34 @@ mod tests {
     fn each_failure_has_its_name() {
         let cases: [(&[u8], &str); 7] = [
             (b"", "the bytes are no frame: they do not start with C5 53"),
-            (b"{\"json\":1}", "the bytes are no frame: they do not start with C5 53"),
+            (
+                b"{\"json\":1}",
+                "the bytes are no frame: they do not start with C5 53",
+            ),
             (&MAGIC, "the frame is damaged: its version is missing"),
             (
                 &[0xC5, 0x53, 9, 0],
                 "the frame has format 9, the newest known here is 1: read it with a newer release",
             ),
-            (&[0xC5, 0x53, 1, 0], "the frame is damaged: its checksum does not fit"),
-            (&with_checksum(vec![0xC5, 0x53, 1]), "the frame is damaged: it is cut off"),
+            (
+                &[0xC5, 0x53, 1, 0],
+                "the frame is damaged: its checksum does not fit",
+            ),
+            (
+                &with_checksum(vec![0xC5, 0x53, 1]),
+                "the frame is damaged: it is cut off",
+            ),
             (
                 &with_checksum(vec![0xC5, 0x53, 1, 8, 0]),
                 "the frame's payload has codec 8, known here is 1",
             ),
         ];
         for (bytes, text) in cases {
-            assert_eq!(open(bytes, "u8").unwrap_err().to_string(), text, "{bytes:02x?}");
+            assert_eq!(
+                open(bytes, "u8").unwrap_err().to_string(),
+                text,
+                "{bytes:02x?}"
+            );
         }
     }
 

@@ -17,7 +17,11 @@ pub(crate) struct Link {
 
 impl Link {
     /// The link of a checkpoint to be stored, where `newest` is the newest one so far.
-    pub(crate) fn of(id: CheckpointId, parent: Option<CheckpointId>, newest: Option<(CheckpointId, Link)>) -> Self {
+    pub(crate) fn of(
+        id: CheckpointId,
+        parent: Option<CheckpointId>,
+        newest: Option<(CheckpointId, Link)>,
+    ) -> Self {
         let branch = match newest {
             Some((newest, link)) if parent == Some(newest) => link.branch,
             _ => id,
@@ -102,7 +106,11 @@ mod tests {
         let mut links: Vec<Link> = Vec::new();
         for (count, parent) in (0..).zip(parents) {
             let newest = links.last().map(|link| (CheckpointId(count), *link));
-            links.push(Link::of(CheckpointId(count + 1), parent.map(CheckpointId), newest));
+            links.push(Link::of(
+                CheckpointId(count + 1),
+                parent.map(CheckpointId),
+                newest,
+            ));
         }
         links
     }
@@ -130,9 +138,15 @@ mod tests {
 
     #[test]
     fn damaged_links_are_an_error() {
-        let circle = [Link { branch: CheckpointId(1), parent: Some(CheckpointId(1)) }];
+        let circle = [Link {
+            branch: CheckpointId(1),
+            parent: Some(CheckpointId(1)),
+        }];
         assert_eq!(way_in(&circle, 1).unwrap_err().0, CheckpointId(1));
-        let ahead = [Link { branch: CheckpointId(2), parent: None }];
+        let ahead = [Link {
+            branch: CheckpointId(2),
+            parent: None,
+        }];
         assert_eq!(way_in(&ahead, 1).unwrap_err().0, CheckpointId(2));
     }
 }

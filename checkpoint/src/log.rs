@@ -122,20 +122,31 @@ mod tests {
         let log = encode_log("u32", &[vec![plain(7)]]).unwrap();
         let texts = ChannelSpec::reduce::<Vec<String>, Vec<String>>("texts", append::<String>);
         let error = decode_log(&log, &texts).unwrap_err();
-        assert_eq!(error.to_string(), "expected a stored `Vec<String>`, found a `u32`");
+        assert_eq!(
+            error.to_string(),
+            "expected a stored `Vec<String>`, found a `u32`"
+        );
     }
 
     #[test]
     fn an_overwrite_of_another_type_is_refused() {
         let log = encode_log("u32", &[vec![overwrite(vec![1])]]).unwrap();
-        let sum = ChannelSpec::reduce::<u64, u32>("sum", |sum: &mut u64, item| *sum += u64::from(item));
+        let sum =
+            ChannelSpec::reduce::<u64, u32>("sum", |sum: &mut u64, item| *sum += u64::from(item));
         let error = decode_log(&log, &sum).unwrap_err();
-        assert_eq!(error.to_string(), "expected a stored `u64`, found a `Vec<u32>`");
+        assert_eq!(
+            error.to_string(),
+            "expected a stored `u64`, found a `Vec<u32>`"
+        );
     }
 
     #[test]
     fn hostile_counts_are_errors_not_allocations() {
-        for payload in [&[253, 255, 255, 255, 255, 255, 255, 255, 127][..], &[1, 252, 255, 255, 255, 255], &[]] {
+        for payload in [
+            &[253, 255, 255, 255, 255, 255, 255, 255, 127][..],
+            &[1, 252, 255, 255, 255, 255],
+            &[],
+        ] {
             let error = decode_log(&frame::seal("u32", payload), &numbers()).unwrap_err();
             assert!(matches!(error, FrameError::Content(_)), "{error}");
         }

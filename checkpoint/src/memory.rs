@@ -83,11 +83,7 @@ impl Checkpointer for MemoryCheckpointer {
         Ok(self.read(place, |history| history.list(before, limit)))
     }
 
-    async fn tasks(
-        &self,
-        place: &Place,
-        base: CheckpointId,
-    ) -> Result<Vec<StoredTask>, SaveError> {
+    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
         Ok(self.read(place, |history| history.tasks(base)))
     }
 
@@ -129,7 +125,9 @@ impl Checkpointer for MemoryCheckpointer {
     async fn size(&self, thread: &str) -> Result<Size, SaveError> {
         let mut size = Size::default();
         if let Some(thread) = self.threads.get(thread) {
-            thread.values().for_each(|history| history.measure(&mut size));
+            thread
+                .values()
+                .for_each(|history| history.measure(&mut size));
         }
         Ok(size)
     }
@@ -179,7 +177,11 @@ impl History {
         let Some(checkpoint) = self.checkpoint(id) else {
             return Ok(None);
         };
-        let link = |id| self.checkpoint(id).map(|found| found.link).ok_or(Broken(id));
+        let link = |id| {
+            self.checkpoint(id)
+                .map(|found| found.link)
+                .ok_or(Broken(id))
+        };
         let way = lineage::way(id, link)?;
         let channels = self
             .items
@@ -264,8 +266,18 @@ impl History {
         size.namespaces += u64::from(!self.checkpoints.is_empty());
         size.checkpoints += self.newest().0;
         size.header_bytes += total(self.checkpoints.iter().map(|c| c.header.len()));
-        size.item_bytes += total(self.items.values().flat_map(BTreeMap::values).map(item_bytes));
-        size.task_bytes += total(self.tasks.values().flat_map(BTreeMap::values).map(|t| t.record.len()));
+        size.item_bytes += total(
+            self.items
+                .values()
+                .flat_map(BTreeMap::values)
+                .map(item_bytes),
+        );
+        size.task_bytes += total(
+            self.tasks
+                .values()
+                .flat_map(BTreeMap::values)
+                .map(|t| t.record.len()),
+        );
     }
 }
 

@@ -37,11 +37,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
 
     /// The tasks that ran on top of a checkpoint: those still waiting to become a checkpoint
     /// (no `child`), and those that made one. Ordered by child, then by position.
-    async fn tasks(
-        &self,
-        place: &Place,
-        base: CheckpointId,
-    ) -> Result<Vec<StoredTask>, SaveError>;
+    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError>;
 
     /// What was written to channels by the tasks that made a checkpoint: the logs of its
     /// [`Item::Log`] and [`Item::Snapshot`] items, by channel.
@@ -189,7 +185,9 @@ impl Size {
 #[non_exhaustive]
 pub enum SaveError {
     /// Another writer was there first; what this one wanted to store is not stored.
-    #[error("{place} was changed by another writer: expected checkpoint {expected} to be the next, but the newest is {newest}")]
+    #[error(
+        "{place} was changed by another writer: expected checkpoint {expected} to be the next, but the newest is {newest}"
+    )]
     Conflict {
         /// Where.
         place: Place,

@@ -125,21 +125,19 @@ impl Checkpointer for SqliteCheckpointer {
         limit: usize,
     ) -> Result<Vec<Listed>, SaveError> {
         let place = place.clone();
-        self.read(move |db| read::list(db, &place, before, limit)).await
+        self.read(move |db| read::list(db, &place, before, limit))
+            .await
     }
 
-    async fn tasks(
-        &self,
-        place: &Place,
-        base: CheckpointId,
-    ) -> Result<Vec<StoredTask>, SaveError> {
+    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
         let place = place.clone();
         self.read(move |db| read::tasks(db, &place, base)).await
     }
 
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
         let place = place.clone();
-        self.write(move |db| write::commit(db, &place, &commits)).await
+        self.write(move |db| write::commit(db, &place, &commits))
+            .await
     }
 
     async fn save_tasks(
@@ -150,12 +148,14 @@ impl Checkpointer for SqliteCheckpointer {
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
         let place = place.clone();
-        self.write(move |db| write::save_tasks(db, &place, newest, base, &tasks)).await
+        self.write(move |db| write::save_tasks(db, &place, newest, base, &tasks))
+            .await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
         let thread = thread.to_owned();
-        self.write(move |db| write::delete_thread(db, &thread)).await
+        self.write(move |db| write::delete_thread(db, &thread))
+            .await
     }
 
     async fn size(&self, thread: &str) -> Result<Size, SaveError> {
@@ -225,5 +225,132 @@ impl File {
             what: format!("{doing} {}", self.0),
             source: reason.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::TransactionBehavior;
+
+    use super::*;
+
+    const BRIEF: Duration = Duration::from_millis(20);
+
+    fn first() -> Vec<Commit> {
+        vec![Commit {
+            id: CheckpointId(1),
+            parent: None,
+            header: b"header".to_vec(),
+            items: vec![],
+            tasks: vec![],
+        }]
+    }
+
+    /// What opening a file says after another program did `sql` to it.
+    fn opening_after(sql: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads.db");
+        drop(SqliteCheckpointer::open(&path).unwrap());
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let error = SqliteCheckpointer::open(&path).unwrap_err();
+        assert!(matches!(error, SaveError::Damaged { .. }), "{error:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "it is left alone");
+        let folder = folder.path().display().to_string();
+        error.to_string().replace(&folder, "FOLDER")
+    }
+
+    #[test]
+    fn files_that_are_not_ours_are_refused() {
+        let cases = [
+            "PRAGMA application_id = 7",
+            "PRAGMA application_id = 0; PRAGMA user_version = 0",
+            "PRAGMA user_version = 2",
+            "PRAGMA user_version = 0",
+            "CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM tasks; END",
+            "DROP TABLE items",
+        ];
+        insta::assert_snapshot!(cases.map(opening_after).join("\n"), @r"
+        FOLDER/threads.db is damaged: it is a SQLite database of another program
+        FOLDER/threads.db is damaged: it is a SQLite database of another program
+        FOLDER/threads.db is damaged: it has version 2, the newest known here is 1: open it with a newer release
+        FOLDER/threads.db is damaged: it is a SQLite database of another program
+        FOLDER/threads.db is damaged: its tables are not the ones we made
+        FOLDER/threads.db is damaged: its tables are not the ones we made
+        ");
+    }
+
+    #[tokio::test]
+    async fn a_locked_file_can_be_read_but_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads.db");
+        let store = SqliteCheckpointer::open_waiting(&path, BRIEF).unwrap();
+        let place = Place::root("t");
+        let mut other = Connection::open(&path).unwrap();
+        let lock = other
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .unwrap();
+        let error = store.commit(&place, first()).await.unwrap_err();
+        assert!(
+            matches!(&error, SaveError::Locked { what } if *what == path.display().to_string()),
+            "{error:?}"
+        );
+        assert_eq!(store.load(&place, None).await.unwrap(), None);
+        drop(lock);
+        store.commit(&place, first()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn of_a_group_each_change_succeeds_or_fails_on_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads.db");
+        let store = SqliteCheckpointer::open(&path).unwrap();
+        // While another writer has the lock, the changes gather behind the one that waits for it.
+        let mut other = Connection::open(&path).unwrap();
+        let lock = other
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .unwrap();
+        let places = ["a", "b", "a", "c"].map(Place::root);
+        let mut commits: Vec<_> = places
+            .iter()
+            .map(|place| store.commit(place, first()))
+            .collect();
+        for commit in &mut commits {
+            let waker = std::task::Waker::noop();
+            let polled = commit
+                .as_mut()
+                .poll(&mut std::task::Context::from_waker(waker));
+            assert!(polled.is_pending());
+        }
+        drop(lock);
+        let mut outcomes = Vec::new();
+        for commit in commits {
+            outcomes.push(commit.await.map_err(|error| error.to_string()));
+        }
+        let conflict = "thread `a` was changed by another writer: expected checkpoint 1 to be the next, but the newest is 1";
+        assert_eq!(outcomes, [Ok(()), Ok(()), Err(conflict.to_owned()), Ok(())]);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_an_error_and_the_store_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads.db");
+        let store = SqliteCheckpointer::open(&path).unwrap();
+        // Stands for a full disk: SQLite reports both in the same way.
+        store
+            .write(|db| Ok(db.pragma_update(None, "max_page_count", 20)?))
+            .await
+            .unwrap();
+        let (small, large) = (Place::root("small"), Place::root("large"));
+        let mut too_large = first();
+        too_large[0].header = vec![0; 100_000];
+        store.commit(&small, first()).await.unwrap();
+        let error = store.commit(&large, too_large).await.unwrap_err();
+        assert!(
+            matches!(&error, SaveError::Backend { source, .. } if source.to_string().contains("full")),
+            "{error:?}"
+        );
+        assert_eq!(store.load(&large, None).await.unwrap(), None);
+        store.commit(&large, first()).await.unwrap();
     }
 }

@@ -1,10 +1,11 @@
 //! Opening a file: whose it is, and the tables in it.
 
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::Stop;
 
@@ -55,17 +56,49 @@ const SCHEMA: [&str; 5] = [
 
 /// Opens the connection that writes, and makes the file ours if it is new.
 pub(super) fn writer(path: &Path, patience: Duration) -> Result<Connection, Stop> {
+    refuse_a_stub(path)?;
     let mut db = connect(path, patience, OpenFlags::SQLITE_OPEN_CREATE)?;
-    let new = is_new(&db)?;
-    let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    let new = is_new(&db.transaction()?)?;
+    let mode = write_ahead(&db, Instant::now() + patience)?;
     if mode != "wal" {
-        return Err(Stop::Unsuitable(format!("its file system has no write-ahead log: the mode is {mode}")));
+        return Err(Stop::Unsuitable(format!(
+            "it cannot have a write-ahead log, its mode stays {mode}"
+        )));
     }
     db.pragma_update(None, "synchronous", "FULL")?;
     if new {
         create(&mut db)?;
     }
     Ok(db)
+}
+
+/// Switches to the write-ahead log, and says which mode the file has then.
+/// While others open a new file, SQLite refuses the switch at once, whatever its busy timeout.
+fn write_ahead(db: &Connection, deadline: Instant) -> rusqlite::Result<String> {
+    loop {
+        let mode = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+        match &mode {
+            Err(error) if is_busy(error) && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            _ => return mode,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+}
+
+/// SQLite takes a file shorter than its smallest page for an empty one, and would write over it.
+fn refuse_a_stub(path: &Path) -> Result<(), Stop> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && (1..512).contains(&found.len()) => Err(Stop::Damaged(
+            "it is too short for a SQLite database".into(),
+        )),
+        // What else may be wrong with it, SQLite says.
+        _ => Ok(()),
+    }
 }
 
 /// Opens the connection that reads.
@@ -93,7 +126,8 @@ fn connect(path: &Path, patience: Duration, more: OpenFlags) -> Result<Connectio
 }
 
 /// Whether the file is still empty; an error if it is neither that nor ours.
-fn is_new(db: &Connection) -> Result<bool, Stop> {
+/// Wants a transaction, so that it sees one state of the file.
+fn is_new(db: &Transaction<'_>) -> Result<bool, Stop> {
     let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let schema = schema(db)?;
     match (number("application_id")?, number("user_version")?) {
@@ -103,7 +137,9 @@ fn is_new(db: &Connection) -> Result<bool, Stop> {
         (APPLICATION, newer) if newer > VERSION => Err(Stop::Damaged(format!(
             "it has version {newer}, the newest known here is {VERSION}: open it with a newer release"
         ))),
-        _ => Err(Stop::Damaged("it is a SQLite database of another program".into())),
+        _ => Err(Stop::Damaged(
+            "it is a SQLite database of another program".into(),
+        )),
     }
 }
 

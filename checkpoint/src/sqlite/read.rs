@@ -61,11 +61,7 @@ pub(super) fn load(
     }))
 }
 
-fn checkpoint(
-    db: &Connection,
-    place: i64,
-    id: CheckpointId,
-) -> rusqlite::Result<Option<Listed>> {
+fn checkpoint(db: &Connection, place: i64, id: CheckpointId) -> rusqlite::Result<Option<Listed>> {
     db.prepare_cached("SELECT seq, parent, header FROM checkpoints WHERE place = ?1 AND seq = ?2")?
         .query_row(params![place, key(id)], read_checkpoint)
         .optional()
@@ -167,7 +163,9 @@ fn read_task(row: &Row<'_>) -> rusqlite::Result<StoredTask> {
     Ok(StoredTask {
         id: TaskId(row.get(0)?),
         position: row.get(1)?,
-        child: Some(row.get(2)?).filter(|child| *child != 0).map(CheckpointId),
+        child: Some(row.get(2)?)
+            .filter(|child| *child != 0)
+            .map(CheckpointId),
         record: row.get(3)?,
     })
 }

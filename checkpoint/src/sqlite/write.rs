@@ -25,14 +25,16 @@ fn add(db: &Connection, place: i64, newest: CheckpointId, commit: &Commit) -> Re
         _ => None,
     };
     let link = Link::of(commit.id, commit.parent, continued);
-    db.prepare_cached("INSERT INTO checkpoints(place, seq, parent, branch, header) VALUES(?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![
-            place,
-            key(commit.id),
-            commit.parent.map(key),
-            key(link.branch),
-            commit.header
-        ])?;
+    db.prepare_cached(
+        "INSERT INTO checkpoints(place, seq, parent, branch, header) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![
+        place,
+        key(commit.id),
+        commit.parent.map(key),
+        key(link.branch),
+        commit.header
+    ])?;
     for (channel, item) in &commit.items {
         put_item(db, place, channel, key(link.branch), key(commit.id), item)?;
     }
@@ -85,7 +87,13 @@ fn put_tasks(
     let mut put = db.prepare_cached(
         "REPLACE INTO tasks(place, base, child, id, position, record) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for StoredTask { id: TaskId(id), position, record, .. } in tasks {
+    for StoredTask {
+        id: TaskId(id),
+        position,
+        record,
+        ..
+    } in tasks
+    {
         adopt.execute(params![place, base, id])?;
         put.execute(params![place, base, child, id, position, record])?;
     }

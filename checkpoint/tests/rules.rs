@@ -1,0 +1,696 @@
+//! The rules of the contract, one test each, run on every checkpointer.
+
+use std::collections::BTreeMap;
+
+use superstep_checkpoint::{
+    Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, MemoryCheckpointer, Place,
+    Size, StoredTask, TaskId,
+};
+
+/// Makes a module of tests per checkpointer, and a test per rule.
+macro_rules! rules {
+    ($($rule:ident)*) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $rule() {
+                super::$rule(&super::MemoryCheckpointer::new()).await;
+            })*
+        }
+        #[cfg(feature = "sqlite")]
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $rule() {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("threads.db");
+                super::$rule(&superstep_checkpoint::SqliteCheckpointer::open(path).unwrap()).await;
+            })*
+        }
+    };
+}
+
+rules! {
+    an_unknown_place_is_empty
+    a_commit_comes_back
+    an_unknown_checkpoint_is_none
+    a_stale_commit_changes_nothing
+    several_commits_are_all_or_none
+    a_missing_parent_is_refused
+    a_fork_sees_its_ancestors_only
+    a_lineage_without_parent_starts_empty
+    an_emptied_channel_stays_known
+    a_snapshot_stands_for_the_logs_before_it
+    a_fork_on_a_snapshot_starts_from_it
+    of_a_channel_named_twice_the_last_counts
+    tasks_wait_and_are_replaced
+    a_commit_adopts_its_tasks_and_leaves_others
+    siblings_keep_their_own_tasks
+    tasks_can_wait_for_a_first_checkpoint
+    stale_tasks_change_nothing
+    lists_run_backwards
+    sizes_add_up
+    deleting_a_thread_leaves_the_others
+    a_deleted_thread_can_start_again
+    hostile_names_are_just_names
+    every_number_is_just_a_number
+}
+
+fn id(id: u64) -> CheckpointId {
+    CheckpointId(id)
+}
+
+fn root() -> Place {
+    Place::root("t")
+}
+
+fn value(bytes: &str) -> Item {
+    Item::Value(bytes.into())
+}
+
+fn log(bytes: &str) -> Item {
+    Item::Log(bytes.into())
+}
+
+fn snapshot(log: &str, value: &str) -> Item {
+    Item::Snapshot {
+        log: log.into(),
+        value: value.into(),
+    }
+}
+
+fn commit<const N: usize>(number: u64, parent: u64, items: [(&str, Item); N]) -> Commit {
+    Commit {
+        id: id(number),
+        parent: (parent > 0).then_some(id(parent)),
+        header: format!("header {number}").into(),
+        items: items.map(|(name, item)| (name.to_owned(), item)).into(),
+        tasks: vec![],
+    }
+}
+
+fn task(number: u8, position: u32, record: &str) -> StoredTask {
+    StoredTask {
+        id: TaskId([number; 16]),
+        position,
+        child: None,
+        record: record.into(),
+    }
+}
+
+fn made(child: u64, task: StoredTask) -> StoredTask {
+    StoredTask {
+        child: Some(id(child)),
+        ..task
+    }
+}
+
+fn channel<const N: usize>(value: Option<(u64, &str)>, logs: [(u64, &str); N]) -> Channel {
+    Channel {
+        value: value.map(|(at, bytes)| (id(at), bytes.into())),
+        logs: logs.map(|(at, bytes)| (id(at), bytes.into())).into(),
+    }
+}
+
+async fn put<const N: usize>(store: &impl Checkpointer, commits: [Commit; N]) {
+    store.commit(&root(), commits.into()).await.unwrap();
+}
+
+async fn channels_at(store: &impl Checkpointer, at: u64) -> BTreeMap<String, Channel> {
+    let loaded = store.load(&root(), Some(id(at))).await.unwrap();
+    loaded.unwrap().channels
+}
+
+fn named<const N: usize>(channels: [(&str, Channel); N]) -> BTreeMap<String, Channel> {
+    channels
+        .map(|(name, channel)| (name.to_owned(), channel))
+        .into()
+}
+
+/// Everything that can be read of a place.
+pub(crate) async fn everything(
+    store: &impl Checkpointer,
+    place: &Place,
+) -> (Vec<Listed>, Vec<Loaded>, Vec<Vec<StoredTask>>, Size) {
+    let list = store.list(place, None, usize::MAX).await.unwrap();
+    let mut loaded = Vec::new();
+    let mut tasks = vec![store.tasks(place, id(0)).await.unwrap()];
+    for listed in &list {
+        loaded.extend(store.load(place, Some(listed.id)).await.unwrap());
+        tasks.push(store.tasks(place, listed.id).await.unwrap());
+    }
+    let size = store.size(&place.thread).await.unwrap();
+    (list, loaded, tasks, size)
+}
+
+async fn an_unknown_place_is_empty(store: &impl Checkpointer) {
+    let place = root();
+    assert_eq!(store.load(&place, None).await.unwrap(), None);
+    assert_eq!(store.load(&place, Some(id(1))).await.unwrap(), None);
+    assert_eq!(store.list(&place, None, 10).await.unwrap(), []);
+    assert_eq!(store.tasks(&place, id(1)).await.unwrap(), []);
+    assert_eq!(store.size("t").await.unwrap(), Size::default());
+    store.delete_thread("t").await.unwrap();
+}
+
+async fn a_commit_comes_back(store: &impl Checkpointer) {
+    let mut first = commit(1, 0, [("a", value("one")), ("b", log("+"))]);
+    first.tasks = vec![task(7, 0, "ran")];
+    put(store, [first]).await;
+    let expected = Loaded {
+        id: id(1),
+        parent: None,
+        newest: id(1),
+        header: "header 1".into(),
+        channels: named([
+            ("a", channel(Some((1, "one")), [])),
+            ("b", channel(None, [(1, "+")])),
+        ]),
+        pending: vec![],
+    };
+    assert_eq!(store.load(&root(), None).await.unwrap(), Some(expected));
+    let ran = store.tasks(&root(), id(0)).await.unwrap();
+    assert_eq!(ran, [made(1, task(7, 0, "ran"))]);
+}
+
+async fn an_unknown_checkpoint_is_none(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, []), commit(2, 1, [])]).await;
+    let mut found = Vec::new();
+    for at in [0, 1, 2, 3] {
+        let loaded = store.load(&root(), Some(id(at))).await.unwrap();
+        found.push(loaded.map(|loaded| (loaded.id.0, loaded.newest.0)));
+    }
+    assert_eq!(found, [None, Some((1, 2)), Some((2, 2)), None]);
+}
+
+async fn a_stale_commit_changes_nothing(store: &impl Checkpointer) {
+    put(
+        store,
+        [commit(1, 0, [("a", value("one"))]), commit(2, 1, [])],
+    )
+    .await;
+    let before = everything(store, &root()).await;
+    let mut errors = Vec::new();
+    for stale in [0, 1, 2, 4, u64::MAX] {
+        let mut stale = commit(stale, 1, [("a", value("stale"))]);
+        stale.tasks = vec![task(1, 0, "stale")];
+        errors.push(
+            store
+                .commit(&root(), vec![stale])
+                .await
+                .unwrap_err()
+                .to_string(),
+        );
+    }
+    let text = |expected| {
+        format!(
+            "thread `t` was changed by another writer: expected checkpoint {expected} to be the next, but the newest is 2"
+        )
+    };
+    assert_eq!(errors, [0, 1, 2, 4, u64::MAX].map(text));
+    assert_eq!(everything(store, &root()).await, before);
+}
+
+async fn several_commits_are_all_or_none(store: &impl Checkpointer) {
+    let mut second = commit(2, 1, [("a", value("two"))]);
+    second.tasks = vec![task(1, 0, "ran")];
+    let gap = commit(4, 2, []);
+    let first = commit(1, 0, [("a", value("one"))]);
+    let commits = vec![first.clone(), second.clone(), gap];
+    let error = store.commit(&root(), commits).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "thread `t` was changed by another writer: expected checkpoint 4 to be the next, but the newest is 0"
+    );
+    assert_eq!(store.load(&root(), None).await.unwrap(), None);
+    assert_eq!(store.tasks(&root(), id(1)).await.unwrap(), []);
+    assert_eq!(store.size("t").await.unwrap(), Size::default());
+
+    put(store, [first, second]).await;
+    assert_eq!(
+        channels_at(store, 1).await,
+        named([("a", channel(Some((1, "one")), []))])
+    );
+    assert_eq!(
+        channels_at(store, 2).await,
+        named([("a", channel(Some((2, "two")), []))])
+    );
+    store.commit(&root(), vec![]).await.unwrap();
+}
+
+async fn a_missing_parent_is_refused(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, [])]).await;
+    let before = everything(store, &root()).await;
+    for parent in [2, 3, u64::MAX] {
+        let orphan = commit(2, parent, [("a", value("x"))]);
+        let error = store.commit(&root(), vec![orphan]).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("thread `t` has no checkpoint {parent}")
+        );
+        let saved = store
+            .save_tasks(&root(), id(1), id(parent), vec![task(1, 0, "x")])
+            .await;
+        assert_eq!(
+            saved.unwrap_err().to_string(),
+            format!("thread `t` has no checkpoint {parent}")
+        );
+    }
+    let zero = Commit {
+        parent: Some(id(0)),
+        ..commit(2, 0, [])
+    };
+    let error = store.commit(&root(), vec![zero]).await.unwrap_err();
+    assert_eq!(error.to_string(), "thread `t` has no checkpoint 0");
+    assert_eq!(everything(store, &root()).await, before);
+}
+
+async fn a_fork_sees_its_ancestors_only(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("log", log("1")), ("last", value("1"))]),
+            commit(2, 1, [("log", log("2"))]),
+            commit(
+                3,
+                2,
+                [
+                    ("log", log("3")),
+                    ("last", value("3")),
+                    ("late", value("3")),
+                ],
+            ),
+            // Forks of 2, and a fork of that fork, written in turns.
+            commit(4, 2, [("log", log("4"))]),
+            commit(5, 3, [("log", log("5"))]),
+            commit(6, 4, [("log", log("6"))]),
+            commit(7, 4, [("log", log("7")), ("last", value("7"))]),
+            commit(8, 7, [("log", log("8"))]),
+        ],
+    )
+    .await;
+    let mut seen = Vec::new();
+    for at in 1..=8 {
+        let channels = channels_at(store, at).await;
+        let log: Vec<u64> = channels["log"].logs.iter().map(|(at, _)| at.0).collect();
+        let last = channels["last"].value.as_ref().map(|(at, _)| at.0);
+        seen.push((log, last, channels.contains_key("late")));
+    }
+    assert_eq!(
+        seen,
+        [
+            (vec![1], Some(1), false),
+            (vec![1, 2], Some(1), false),
+            (vec![1, 2, 3], Some(3), true),
+            (vec![1, 2, 4], Some(1), false),
+            (vec![1, 2, 3, 5], Some(3), true),
+            (vec![1, 2, 4, 6], Some(1), false),
+            (vec![1, 2, 4, 7], Some(7), false),
+            (vec![1, 2, 4, 7, 8], Some(7), false),
+        ]
+    );
+}
+
+async fn a_lineage_without_parent_starts_empty(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("a", value("1"))]),
+            commit(2, 0, [("b", value("2"))]),
+            commit(3, 2, [("c", log("3"))]),
+        ],
+    )
+    .await;
+    assert_eq!(
+        channels_at(store, 3).await,
+        named([
+            ("b", channel(Some((2, "2")), [])),
+            ("c", channel(None, [(3, "3")]))
+        ])
+    );
+}
+
+async fn an_emptied_channel_stays_known(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("a", value("")), ("b", log("1"))]),
+            commit(2, 1, [("a", Item::Empty), ("b", Item::Empty)]),
+            commit(3, 2, [("b", log(""))]),
+        ],
+    )
+    .await;
+    // An empty value is a value.
+    assert_eq!(
+        channels_at(store, 1).await,
+        named([
+            ("a", channel(Some((1, "")), [])),
+            ("b", channel(None, [(1, "1")]))
+        ])
+    );
+    assert_eq!(
+        channels_at(store, 3).await,
+        named([("a", channel(None, [])), ("b", channel(None, [(3, "")]))])
+    );
+}
+
+async fn a_snapshot_stands_for_the_logs_before_it(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("a", log("1"))]),
+            commit(2, 1, [("a", snapshot("2", "12"))]),
+            commit(3, 2, [("a", log("3"))]),
+            commit(4, 3, []),
+            commit(5, 4, [("a", log("5"))]),
+        ],
+    )
+    .await;
+    assert_eq!(
+        channels_at(store, 2).await,
+        named([("a", channel(Some((2, "12")), []))])
+    );
+    assert_eq!(
+        channels_at(store, 5).await,
+        named([("a", channel(Some((2, "12")), [(3, "3"), (5, "5")]))])
+    );
+}
+
+async fn a_fork_on_a_snapshot_starts_from_it(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("a", log("1"))]),
+            commit(2, 1, [("a", snapshot("2", "12"))]),
+            commit(3, 2, [("a", snapshot("3", "123"))]),
+            commit(4, 2, [("a", log("4"))]),
+            commit(5, 1, [("a", log("5"))]),
+        ],
+    )
+    .await;
+    assert_eq!(
+        channels_at(store, 4).await,
+        named([("a", channel(Some((2, "12")), [(4, "4")]))])
+    );
+    assert_eq!(
+        channels_at(store, 5).await,
+        named([("a", channel(None, [(1, "1"), (5, "5")]))])
+    );
+}
+
+async fn of_a_channel_named_twice_the_last_counts(store: &impl Checkpointer) {
+    put(
+        store,
+        [commit(1, 0, [("a", snapshot("1", "one")), ("a", log("2"))])],
+    )
+    .await;
+    assert_eq!(
+        channels_at(store, 1).await,
+        named([("a", channel(None, [(1, "2")]))])
+    );
+    assert_eq!(store.size("t").await.unwrap().item_bytes, 1);
+}
+
+async fn tasks_wait_and_are_replaced(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, [])]).await;
+    let first = vec![task(1, 2, "paused"), task(2, 0, "done")];
+    store
+        .save_tasks(&root(), id(1), id(1), first)
+        .await
+        .unwrap();
+    // Whatever child the caller names, the tasks wait.
+    let again = vec![made(9, task(1, 1, "done too"))];
+    store
+        .save_tasks(&root(), id(1), id(1), again)
+        .await
+        .unwrap();
+    let expected = [task(2, 0, "done"), task(1, 1, "done too")];
+    assert_eq!(store.tasks(&root(), id(1)).await.unwrap(), expected);
+    assert_eq!(
+        store.load(&root(), None).await.unwrap().unwrap().pending,
+        expected
+    );
+}
+
+async fn a_commit_adopts_its_tasks_and_leaves_others(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, [])]).await;
+    let waiting = vec![task(1, 0, "a"), task(2, 1, "b"), task(3, 2, "c")];
+    store
+        .save_tasks(&root(), id(1), id(1), waiting)
+        .await
+        .unwrap();
+    let mut second = commit(2, 1, []);
+    second.tasks = vec![
+        task(3, 1, "c again"),
+        task(1, 0, "a again"),
+        task(4, 2, "d"),
+    ];
+    put(store, [second]).await;
+    assert_eq!(
+        store.tasks(&root(), id(1)).await.unwrap(),
+        [
+            task(2, 1, "b"),
+            made(2, task(1, 0, "a again")),
+            made(2, task(3, 1, "c again")),
+            made(2, task(4, 2, "d")),
+        ]
+    );
+    let at_one = store.load(&root(), Some(id(1))).await.unwrap().unwrap();
+    assert_eq!(at_one.pending, [task(2, 1, "b")]);
+    let at_two = store.load(&root(), None).await.unwrap().unwrap();
+    assert_eq!(at_two.pending, []);
+}
+
+async fn siblings_keep_their_own_tasks(store: &impl Checkpointer) {
+    let mut second = commit(2, 1, []);
+    second.tasks = vec![task(1, 0, "first try")];
+    let mut third = commit(3, 1, []);
+    third.tasks = vec![task(1, 0, "second try")];
+    put(store, [commit(1, 0, []), second]).await;
+    store
+        .save_tasks(&root(), id(2), id(1), vec![task(1, 0, "waits")])
+        .await
+        .unwrap();
+    put(store, [third]).await;
+    assert_eq!(
+        store.tasks(&root(), id(1)).await.unwrap(),
+        [
+            made(2, task(1, 0, "first try")),
+            made(3, task(1, 0, "second try"))
+        ]
+    );
+}
+
+async fn tasks_can_wait_for_a_first_checkpoint(store: &impl Checkpointer) {
+    let waiting = vec![task(1, 0, "a"), task(2, 1, "b")];
+    store
+        .save_tasks(&root(), id(0), id(0), waiting.clone())
+        .await
+        .unwrap();
+    assert_eq!(store.load(&root(), None).await.unwrap(), None);
+    assert_eq!(store.tasks(&root(), id(0)).await.unwrap(), waiting);
+    let size = Size {
+        task_bytes: 2,
+        ..Size::default()
+    };
+    assert_eq!(store.size("t").await.unwrap(), size);
+    let mut first = commit(1, 0, []);
+    first.tasks = vec![task(1, 0, "a")];
+    put(store, [first]).await;
+    assert_eq!(
+        store.tasks(&root(), id(0)).await.unwrap(),
+        [task(2, 1, "b"), made(1, task(1, 0, "a"))]
+    );
+}
+
+async fn stale_tasks_change_nothing(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, []), commit(2, 1, [])]).await;
+    store
+        .save_tasks(&root(), id(2), id(2), vec![task(1, 0, "kept")])
+        .await
+        .unwrap();
+    let before = everything(store, &root()).await;
+    for newest in [0, 1, 3, u64::MAX] {
+        let error = store
+            .save_tasks(&root(), id(newest), id(1), vec![task(1, 0, "stale")])
+            .await
+            .unwrap_err();
+        let wanted = newest.saturating_add(1);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "thread `t` was changed by another writer: expected checkpoint {wanted} to be the next, but the newest is 2"
+            )
+        );
+    }
+    assert_eq!(everything(store, &root()).await, before);
+}
+
+async fn lists_run_backwards(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, []),
+            commit(2, 1, []),
+            commit(3, 1, []),
+            commit(4, 3, []),
+        ],
+    )
+    .await;
+    let listed = |number: u64, parent: u64| Listed {
+        id: id(number),
+        parent: (parent > 0).then_some(id(parent)),
+        header: format!("header {number}").into(),
+    };
+    let all = [listed(4, 3), listed(3, 1), listed(2, 1), listed(1, 0)];
+    for (before, limit, expected) in [
+        (None, usize::MAX, &all[..]),
+        (None, 2, &all[..2]),
+        (None, 0, &[]),
+        (Some(4), 2, &all[1..3]),
+        (Some(2), 9, &all[3..]),
+        (Some(1), 9, &[]),
+        (Some(0), 9, &[]),
+        (Some(u64::MAX), 1, &all[..1]),
+    ] {
+        let list = store.list(&root(), before.map(id), limit).await.unwrap();
+        assert_eq!(list, expected, "before {before:?}, limit {limit}");
+    }
+}
+
+async fn sizes_add_up(store: &impl Checkpointer) {
+    let nested = Place {
+        namespace: "node:1".into(),
+        ..root()
+    };
+    let mut first = commit(
+        1,
+        0,
+        [
+            ("a", value("12345")),
+            ("b", snapshot("12", "123")),
+            ("c", Item::Empty),
+        ],
+    );
+    first.tasks = vec![task(1, 0, "1234567")];
+    put(store, [first, commit(2, 1, [("a", log("1"))])]).await;
+    store
+        .save_tasks(&root(), id(2), id(2), vec![task(2, 0, "12")])
+        .await
+        .unwrap();
+    store
+        .commit(&nested, vec![commit(1, 0, [("a", value("1"))])])
+        .await
+        .unwrap();
+    store
+        .commit(
+            &Place::root("other"),
+            vec![commit(1, 0, [("a", value("1"))])],
+        )
+        .await
+        .unwrap();
+    let expected = Size {
+        namespaces: 2,
+        checkpoints: 3,
+        header_bytes: 3 * 8,
+        item_bytes: 5 + 2 + 3 + 1 + 1,
+        task_bytes: 7 + 2,
+    };
+    assert_eq!(store.size("t").await.unwrap(), expected);
+}
+
+async fn deleting_a_thread_leaves_the_others(store: &impl Checkpointer) {
+    let places = ["t", "t2", "T", ""].map(Place::root);
+    let nested = Place {
+        namespace: "node:1".into(),
+        ..root()
+    };
+    for place in places.iter().chain([&nested]) {
+        let mut first = commit(1, 0, [("a", value("one"))]);
+        first.tasks = vec![task(1, 0, "ran")];
+        store.commit(place, vec![first]).await.unwrap();
+    }
+    let mut kept = Vec::new();
+    for place in &places[1..] {
+        kept.push(everything(store, place).await);
+    }
+    store.delete_thread("t").await.unwrap();
+    for gone in [&places[0], &nested] {
+        assert_eq!(store.load(gone, None).await.unwrap(), None);
+        assert_eq!(store.tasks(gone, id(0)).await.unwrap(), []);
+    }
+    assert_eq!(store.size("t").await.unwrap(), Size::default());
+    for (place, kept) in places[1..].iter().zip(kept) {
+        assert_eq!(everything(store, place).await, kept);
+    }
+}
+
+async fn a_deleted_thread_can_start_again(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("a", value("old"))]),
+            commit(2, 1, [("b", log("old"))]),
+        ],
+    )
+    .await;
+    store.delete_thread("t").await.unwrap();
+    put(store, [commit(1, 0, [("b", log("new"))])]).await;
+    assert_eq!(
+        channels_at(store, 1).await,
+        named([("b", channel(None, [(1, "new")]))])
+    );
+}
+
+async fn hostile_names_are_just_names(store: &impl Checkpointer) {
+    let long = "x".repeat(10_000);
+    let names = [
+        "",
+        " ",
+        "'; DROP TABLE places; --",
+        "\"`\\%_?1",
+        "a\0b",
+        "a\0c",
+        "a",
+        "😀 e\u{301} é",
+        "../../etc/passwd",
+        &long,
+    ];
+    let places = names.map(|thread| {
+        names.map(|namespace| Place {
+            thread: thread.into(),
+            namespace: namespace.into(),
+        })
+    });
+    for place in places.iter().flatten() {
+        let text = place.to_string();
+        let items = names.map(|name| (name, value(&text)));
+        store
+            .commit(place, vec![commit(1, 0, items)])
+            .await
+            .unwrap();
+    }
+    for place in places.iter().flatten() {
+        let loaded = store.load(place, None).await.unwrap().unwrap();
+        let text = place.to_string();
+        assert_eq!(
+            loaded.channels,
+            named(names.map(|name| (name, channel(Some((1, &text)), []))))
+        );
+    }
+    for name in names {
+        assert_eq!(store.size(name).await.unwrap().namespaces, 10);
+    }
+}
+
+async fn every_number_is_just_a_number(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, [])]).await;
+    for at in [i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
+        assert_eq!(store.load(&root(), Some(id(at))).await.unwrap(), None);
+        assert_eq!(store.tasks(&root(), id(at)).await.unwrap(), []);
+    }
+    let last = vec![task(0, u32::MAX, ""), task(255, 0, "")];
+    store.save_tasks(&root(), id(1), id(1), last).await.unwrap();
+    assert_eq!(
+        store.tasks(&root(), id(1)).await.unwrap(),
+        [task(255, 0, ""), task(0, u32::MAX, "")]
+    );
+}
