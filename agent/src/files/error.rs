@@ -73,9 +73,7 @@ pub enum FileError {
         path: VirtualPath,
     },
     /// Reading would begin behind the last line.
-    #[error(
-        "offset {offset} is past the end of `{path}`, which has {lines} lines: use a smaller one"
-    )]
+    #[error("`{path}` ends before offset {offset}: its number of lines is {lines}")]
     PastEnd {
         /// The path asked for.
         path: VirtualPath,

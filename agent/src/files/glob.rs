@@ -18,7 +18,7 @@ const FILE_EXTRA: usize = 32;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct GlobArgs {
     /// Pattern of the files: `*` and `?` stay within one name, `**` stands for any directories,
-    /// `[ab]` and `{a,b}` for alternatives. Without a slash it is held against the name of each
+    /// `[ab]` and `{a,b}` for alternatives (`?` and `[ab]` for ASCII only). Without a slash it is held against the name of each
     /// file, at any depth; with one, against its path below `path`; with a leading slash, against
     /// its path from the root. Only files are found, no directories.
     pub pattern: String,
@@ -90,20 +90,16 @@ pub fn glob(disk: &Disk, args: &GlobArgs) -> Result<GlobResult, FileError> {
 /// The files as the model reads them.
 impl fmt::Display for GlobResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.files.len() {
-            0 => f.write_str("no files match")?,
-            1 => f.write_str("1 file:")?,
-            count => write!(f, "{count} files:")?,
-        }
+        write!(
+            f,
+            "files that match: {}",
+            self.files.len() as u64 + self.more
+        )?;
         for FoundFile { path, kind } in &self.files {
             write!(f, "\n{path}{kind}")?;
         }
         if self.more > 0 {
-            write!(
-                f,
-                "\n({} more match: narrow the pattern or the path)",
-                self.more
-            )?;
+            write!(f, "\n({} more: narrow the pattern or the path)", self.more)?;
         }
         self.skipped.fmt(f)
     }

@@ -254,17 +254,8 @@ impl fmt::Display for GrepResult {
             long_lines,
             skipped,
         } = self;
-        match matches.len() {
-            0 => write!(f, "no lines match; files searched: {files}")?,
-            1 => write!(f, "1 line matches; files searched: {files}")?,
-            count if *more == 0 => write!(f, "{count} lines match; files searched: {files}")?,
-            count => write!(
-                f,
-                "{} lines match, the first {count} are shown: narrow the pattern or the path, \
-                 or raise the limit; files searched: {files}",
-                count as u64 + more
-            )?,
-        }
+        let total = matches.len() as u64 + more;
+        write!(f, "lines that match: {total}, files searched: {files}")?;
         for Match { path, line, text } in matches {
             write!(f, "\n{path}:{line}: {text}")?;
         }

@@ -67,7 +67,7 @@ impl fmt::Display for Kind {
             Self::File { size } => write!(f, " ({size} bytes)"),
             Self::Directory => f.write_str("/"),
             Self::FileLink { size, target } => write!(f, " -> {target} ({size} bytes)"),
-            Self::DirectoryLink { target } => write!(f, " -> {target}/"),
+            Self::DirectoryLink { target } => write!(f, " -> {}/", target.trim_end_matches('/')),
             Self::OutsideLink => f.write_str(" (link that leads outside the root)"),
             Self::BrokenLink => f.write_str(" (broken link)"),
             Self::Special => f.write_str(" (FIFO, socket or device)"),

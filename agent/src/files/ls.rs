@@ -110,11 +110,7 @@ impl fmt::Display for Listing {
             entries,
             more,
         } = self;
-        match entries.len() {
-            0 => return write!(f, "`{path}` has no entries"),
-            1 => write!(f, "`{path}`, 1 entry:")?,
-            count => write!(f, "`{path}`, {count} entries:")?,
-        }
+        write!(f, "entries of `{path}`: {}", entries.len())?;
         for Entry { name, kind } in entries {
             write!(f, "\n{name}{kind}")?;
         }

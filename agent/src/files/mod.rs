@@ -14,7 +14,7 @@
 //! let root = tempfile::tempdir()?;
 //! let disk = Disk::open(root.path())?;
 //! let args = WriteArgs { path: "notes/plan.md".into(), content: "one\ntwo\n".into(), overwrite: false };
-//! assert_eq!(write(&disk, &args)?.to_string(), "wrote `/notes/plan.md`: 8 bytes, 2 lines");
+//! assert_eq!(write(&disk, &args)?.to_string(), "wrote `/notes/plan.md`, bytes: 8, lines: 2");
 //! let page = read(&disk, &ReadArgs { path: "/notes/plan.md".into(), ..Default::default() })?;
 //! assert_eq!(page.to_string(), "`/notes/plan.md`, lines 1-2 of 2:\n     1\tone\n     2\ttwo");
 //! # Ok::<(), Box<dyn std::error::Error>>(())

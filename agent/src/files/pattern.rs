@@ -127,7 +127,10 @@ mod tests {
             ("**", "/", "/x/y", true),
             ("x/*.rs", "/src/a.rs", "/src/a.rs", false),
             ("*.rs", "/src/a.rs", "/src/a.rs", true),
-            ("grün/ü?.md", "/", "/grün/üß.md", true),
+            ("grün/ü*.md", "/", "/grün/üß.md", true),
+            ("{ü,ß}.md", "/", "/ß.md", true),
+            // Names are matched as bytes, and these are two.
+            ("?.md", "/", "/ß.md", false),
             (r"\[...slug\]", "/", "/app/[...slug]", true),
         ];
         for (pattern, base, path, expected) in rows {

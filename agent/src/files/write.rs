@@ -168,6 +168,6 @@ fn sync(dir: &Dir) -> io::Result<()> {
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, bytes, lines } = self;
-        write!(f, "wrote `{path}`: {bytes} bytes, {lines} lines")
+        write!(f, "wrote `{path}`, bytes: {bytes}, lines: {lines}")
     }
 }
