@@ -259,11 +259,14 @@ impl fmt::Display for GrepResult {
         for Match { path, line, text } in matches {
             write!(f, "\n{path}:{line}: {text}")?;
         }
-        if *long_lines > 0 {
+        if *more > 0 {
             write!(
                 f,
-                "\n({long_lines} lines over 1 MiB were searched in pieces)"
+                "\n({more} more: narrow the pattern or the path, or raise the limit)"
             )?;
+        }
+        if *long_lines > 0 {
+            write!(f, "\n(lines over 1 MiB, searched in pieces: {long_lines})")?;
         }
         skipped.fmt(f)
     }
