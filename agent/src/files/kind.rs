@@ -34,7 +34,7 @@ pub enum Kind {
     BrokenLink,
     /// A FIFO, socket or device: never opened.
     Special,
-    /// The file system denies access.
+    /// The file system denies access, or fails.
     Unreadable,
     /// Something whose name no [`VirtualPath`](super::VirtualPath) can hold, so that no call can
     /// name it.
@@ -71,7 +71,7 @@ impl fmt::Display for Kind {
             Self::OutsideLink => f.write_str(" (link that leads outside the root)"),
             Self::BrokenLink => f.write_str(" (broken link)"),
             Self::Special => f.write_str(" (FIFO, socket or device)"),
-            Self::Unreadable => f.write_str(" (permission denied)"),
+            Self::Unreadable => f.write_str(" (can not be read)"),
             Self::Unnameable => f.write_str(" (name can not be used in a path)"),
             Self::TooDeep => f.write_str("/ (too many directories deep)"),
             Self::Binary => f.write_str(" (binary)"),

@@ -35,7 +35,7 @@ mod read;
 mod resolve;
 mod source;
 mod stat;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 mod walk;
 mod write;

@@ -93,7 +93,7 @@ pub struct Resume {
 pub fn read(disk: &Disk, args: &ReadArgs) -> Result<Page, FileError> {
     let path = VirtualPath::parse(&args.path)?;
     let source = Source::open_text(disk, &path)?;
-    let page = paginate(source.lines, args).map_err(|error| FileError::at(&path, error))?;
+    let page = paginate(&path, source.lines, args).map_err(|error| FileError::at(&path, error))?;
     if args.offset > 0 && args.offset >= page.lines {
         return Err(FileError::PastEnd {
             path,
@@ -101,10 +101,10 @@ pub fn read(disk: &Disk, args: &ReadArgs) -> Result<Page, FileError> {
             lines: page.lines,
         });
     }
-    Ok(Page { path, ..page })
+    Ok(page)
 }
 
-fn paginate<R: BufRead>(lines: Lines<R>, args: &ReadArgs) -> io::Result<Page> {
+fn paginate<R: BufRead>(path: &VirtualPath, lines: Lines<R>, args: &ReadArgs) -> io::Result<Page> {
     let mut pager = Pager {
         lines,
         column: 0,
@@ -118,7 +118,7 @@ fn paginate<R: BufRead>(lines: Lines<R>, args: &ReadArgs) -> io::Result<Page> {
     let lines = pager.lines.count_rest()?;
     let resume = (end.offset < lines).then_some(end);
     Ok(Page {
-        path: VirtualPath::root(),
+        path: path.clone(),
         lines,
         column,
         rows: pager.rows,

@@ -1,7 +1,7 @@
 //! Every operation on real directories, with every hostile form of file and path.
 
 use std::ffi::OsStr;
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,6 +11,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
+use schemars::schema_for;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
@@ -778,10 +781,54 @@ fn patterns_are_literal_unless_asked_and_always_bounded() {
     ");
     insta::assert_snapshot!(search("none", false, None), @"lines that match: 0, files searched: 2");
     insta::assert_snapshot!(search("a(", true, None), @"`a(` is not a valid pattern: unclosed group");
-    insta::assert_snapshot!(search("a{1000}{1000}", true, None), @"`a{1000}{1000}` is not a valid pattern: Compiled regex exceeds size limit of 1048576 bytes.");
+    insta::assert_snapshot!(search("a{1000}{1000}", true, None), @"`a{1000}{1000}` is not a valid pattern: Compiled regex exceeds size limit of 10485760 bytes.");
     insta::assert_snapshot!(search("", false, None), @"`` is not a valid pattern: it is empty");
     insta::assert_snapshot!(search("a", false, Some("../*")), @"`../*` is not a valid pattern: it holds `..`: give the directory to search as path instead");
     assert!(search(&"(".repeat(4_000), true, None).contains("is not a valid pattern"));
+}
+
+#[test]
+fn what_a_call_leaves_out_is_the_default() {
+    fn filled<T: DeserializeOwned + Debug>(json: Value) -> String {
+        format!("{:?}", serde_json::from_value::<T>(json).unwrap())
+    }
+    assert_eq!(
+        filled::<LsArgs>(json!({})),
+        format!("{:?}", LsArgs::default())
+    );
+    assert_eq!(
+        filled::<ReadArgs>(json!({"path": ""})),
+        format!("{:?}", ReadArgs::default())
+    );
+    assert_eq!(
+        filled::<GlobArgs>(json!({"pattern": ""})),
+        format!("{:?}", GlobArgs::default())
+    );
+    assert_eq!(
+        filled::<GrepArgs>(json!({"pattern": ""})),
+        format!("{:?}", GrepArgs::default())
+    );
+    let write = json!({"path": "", "content": ""});
+    assert_eq!(
+        filled::<WriteArgs>(write),
+        format!("{:?}", WriteArgs::default())
+    );
+    let required = [
+        schema_for!(LsArgs),
+        schema_for!(ReadArgs),
+        schema_for!(GlobArgs),
+        schema_for!(GrepArgs),
+        schema_for!(WriteArgs),
+    ]
+    .map(|schema| schema.get("required").cloned().unwrap_or_default());
+    let expected = [
+        json!(null),
+        json!(["path"]),
+        json!(["pattern"]),
+        json!(["pattern"]),
+        json!(["path", "content"]),
+    ];
+    assert_eq!(required, expected);
 }
 
 #[test]
@@ -878,7 +925,7 @@ fn what_may_not_be_read_is_said_and_gone_round() {
     let fixture = Fixture::new(&[("a.txt", b"x\n"), ("d/b.txt", b"x\n"), ("e/c.txt", b"x\n")]);
     let root = fixture.root();
     for shut in ["a.txt", "d"] {
-        fs::set_permissions(root.join(shut), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join(shut), fs::Permissions::from_mode(0o000)).unwrap();
     }
     if fs::read(root.join("a.txt")).is_ok() {
         return;
@@ -894,8 +941,8 @@ fn what_may_not_be_read_is_said_and_gone_round() {
     lines that match: 1, files searched: 1
     /e/c.txt:1: x
     not searched:
-    /a.txt (permission denied)
-    /d (permission denied)
+    /a.txt (can not be read)
+    /d (can not be read)
     ");
     fs::set_permissions(root.join("d"), fs::Permissions::from_mode(0o700)).unwrap();
 }
