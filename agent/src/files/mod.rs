@@ -35,7 +35,8 @@ mod read;
 mod resolve;
 mod source;
 mod stat;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod walk;
 mod write;

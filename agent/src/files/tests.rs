@@ -936,7 +936,7 @@ fn what_may_not_be_read_is_said_and_gone_round() {
         format!("`/a.txt` {denied}")
     );
     assert_eq!(ls_at(&fixture.disk, "/d"), format!("`/d` {denied}"));
-    assert_eq!(write_at(&fixture.disk, "/d/n"), format!("`/d` {denied}"));
+    assert_eq!(write_at(&fixture.disk, "/d/n"), format!("`/d/n` {denied}"));
     insta::assert_snapshot!(grep_at(&fixture.disk, "/"), @"
     lines that match: 1, files searched: 1
     /e/c.txt:1: x
