@@ -83,8 +83,8 @@ pub enum StopReason {
     ToolCalls,
     /// The limit on written tokens, or the context window, was reached: the reply is cut short.
     Length,
-    /// A filter of the provider stepped in.
-    Filtered,
+    /// The provider's filter or the model itself refused; the content, if any, says why.
+    Refused,
     /// Another reason, in the provider's word.
     Other(String),
 }

@@ -31,11 +31,11 @@ pub enum ModelError {
     /// A filter of the provider refused the request: ask something else.
     #[error("the provider refused the request: {0}")]
     Refused(Excerpt),
-    /// The key is missing, wrong or may not use the model: get another one.
-    #[error("not allowed, check the API key: {0}")]
+    /// The key is missing or wrong, or the account may not use the model: somebody has to set it right.
+    #[error("not allowed, check the key and the account: {0}")]
     Authentication(Excerpt),
-    /// The provider does not take the request: change it.
-    #[error("the provider does not accept the request: {0}")]
+    /// The provider, or the client before it, does not take the request: change it.
+    #[error("bad request: {0}")]
     BadRequest(Excerpt),
     /// The answer is not what the protocol says: use another endpoint, or mend the client.
     #[error("the answer is not a model's reply: {0}")]

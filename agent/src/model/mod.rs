@@ -4,7 +4,10 @@
 //! [`Message`], and [`complete`] does both for callers that do not stream.
 
 mod error;
+mod openai;
 mod reply;
+mod retry;
+mod scripted;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +19,10 @@ use futures::stream::BoxStream;
 use crate::message::{Block, Message, StopReason, Usage};
 
 pub use error::{Excerpt, ModelError};
+pub use openai::{OpenAi, Timeouts};
 pub use reply::Reply;
+pub use retry::{Retry, Retrying};
+pub use scripted::{ScriptedModel, Turn};
 
 /// A language model that can hold a conversation.
 #[async_trait]
@@ -29,6 +35,18 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
     /// A complete reply has a [`Chunk::Stop`]; a stream that ends without one was cut off.
     /// After an error the stream ends. Dropping the stream gives the reply up.
     async fn stream(&self, request: Request) -> Result<ChunkStream, ModelError>;
+}
+
+/// A shared model is a model.
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    async fn stream(&self, request: Request) -> Result<ChunkStream, ModelError> {
+        (**self).stream(request).await
+    }
 }
 
 /// The pieces of a reply as they arrive.
@@ -142,7 +160,7 @@ pub enum Chunk {
     },
     /// What the reply cost so far; the last one counts.
     Usage(Usage),
-    /// The reply is complete; only [`Chunk::Usage`] may follow.
+    /// The reply is complete; nothing follows.
     Stop(StopReason),
 }
 

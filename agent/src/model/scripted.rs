@@ -1,0 +1,169 @@
+//! A model that reads its replies from a script.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+
+use super::{ChatModel, Chunk, ChunkStream, ModelError, Request};
+use crate::message::{Block, Message, StopReason};
+
+/// A model for tests and examples: it gives the replies of a script, in order, and records what it was asked.
+///
+/// ```
+/// use superstep_agent::message::Message;
+/// use superstep_agent::model::{Request, ScriptedModel, complete};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), superstep_agent::model::ModelError> {
+/// let model = ScriptedModel::new([Message::ai("Hello.")]);
+/// let request = Request::new([Message::human("Hi!").into()]);
+/// assert_eq!(complete(&model, request.clone()).await?.text(), "Hello.");
+/// assert_eq!(model.requests(), [request.clone()]);
+/// assert!(complete(&model, request).await.is_err(), "the script is over");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct ScriptedModel {
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    turns: VecDeque<Turn>,
+    requests: Vec<Request>,
+}
+
+/// One reply of a script: a message, or the error the model fails with.
+///
+/// The message arrives as chunks, as a real one does: its tool calls are parsed again, and a missing stop reason
+/// is put in. [`ModelError::Interrupted`] sends the chunks of its partial message, then fails with its cause.
+#[derive(Clone, Debug)]
+pub struct Turn(Result<Message, ModelError>);
+
+impl From<Message> for Turn {
+    fn from(message: Message) -> Self {
+        Turn(Ok(message))
+    }
+}
+
+impl From<ModelError> for Turn {
+    fn from(error: ModelError) -> Self {
+        Turn(Err(error))
+    }
+}
+
+impl From<Result<Message, ModelError>> for Turn {
+    fn from(turn: Result<Message, ModelError>) -> Self {
+        Turn(turn)
+    }
+}
+
+impl ScriptedModel {
+    /// A model with this script.
+    pub fn new<T: Into<Turn>>(script: impl IntoIterator<Item = T>) -> Self {
+        ScriptedModel {
+            name: "scripted".to_owned(),
+            state: Mutex::new(State {
+                turns: script.into_iter().map(Into::into).collect(),
+                requests: Vec::new(),
+            }),
+        }
+    }
+
+    /// The same model under another name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What the model was asked so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state().requests.clone()
+    }
+
+    /// How many replies are left.
+    pub fn remaining(&self) -> usize {
+        self.state().turns.len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is a single push or pop: a panic elsewhere leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl ChatModel for ScriptedModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn stream(&self, request: Request) -> Result<ChunkStream, ModelError> {
+        let mut state = self.state();
+        state.requests.push(request);
+        let Some(Turn(turn)) = state.turns.pop_front() else {
+            let asked = state.requests.len();
+            return Err(ModelError::BadRequest(
+                format!(
+                    "the script of model `{}` has no reply to request {asked}",
+                    self.name
+                )
+                .into(),
+            ));
+        };
+        let (message, cause) = match turn {
+            Ok(message) => (message, None),
+            Err(ModelError::Interrupted { partial, cause }) => (*partial, Some(*cause)),
+            Err(error) => return Err(error),
+        };
+        let complete = cause.is_none();
+        let chunks = chunks(message, complete).into_iter().map(Ok);
+        Ok(stream::iter(chunks.chain(cause.map(Err))).boxed())
+    }
+}
+
+/// The chunks that a [`Reply`](super::Reply) makes this message of.
+fn chunks(message: Message, complete: bool) -> Vec<Chunk> {
+    let ai = message.as_ai().cloned().unwrap_or_default();
+    let mut chunks = Vec::from_iter(message.id.map(Chunk::Id));
+    let mut before = None;
+    for block in message.content {
+        let kind = std::mem::discriminant(&block);
+        // Two texts in a row would run together as deltas.
+        let merges = before.replace(kind) == Some(kind);
+        chunks.push(match block {
+            Block::Text(text) if !merges && !text.is_empty() => Chunk::Text(text),
+            Block::Reasoning { text, signature } if !merges && !text.is_empty() => {
+                Chunk::Reasoning { text, signature }
+            }
+            block => Chunk::Block(block),
+        });
+    }
+    let calls = ai
+        .tool_calls
+        .into_iter()
+        .map(|call| (call.id, call.name, call.args.to_string()));
+    let invalid = ai
+        .invalid_tool_calls
+        .into_iter()
+        .map(|call| (call.id, call.name, call.args));
+    let calls = calls.chain(invalid).enumerate();
+    chunks.extend(calls.map(|(index, (id, name, args))| Chunk::ToolCall {
+        index,
+        id: Some(id),
+        name: Some(name),
+        args,
+    }));
+    let natural = match chunks.last() {
+        Some(Chunk::ToolCall { .. }) => StopReason::ToolCalls,
+        _ => StopReason::End,
+    };
+    chunks.extend(ai.usage.map(Chunk::Usage));
+    if complete {
+        chunks.push(Chunk::Stop(ai.stop_reason.unwrap_or(natural)));
+    }
+    chunks
+}
