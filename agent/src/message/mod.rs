@@ -169,3 +169,108 @@ impl Message {
         self.as_ai().map_or(&[], |ai| &ai.tool_calls)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use superstep_channels::{Data, Type, Value};
+
+    use super::*;
+
+    /// Every field filled, every variant used.
+    fn samples() -> Vec<Message> {
+        let mut ai = Message::ai_calls(
+            "Let me see.",
+            [ToolCall::new("c1", "ls", json!({ "n": [1, 2.5, null] }))],
+        );
+        ai.content.insert(
+            0,
+            Block::Reasoning {
+                text: "hm".into(),
+                signature: Some("s".into()),
+            },
+        );
+        ai.body = Body::Ai(Ai {
+            invalid_tool_calls: vec![InvalidToolCall {
+                id: "c2".into(),
+                name: "rm".into(),
+                args: "{".into(),
+                reason: "cut".into(),
+            }],
+            usage: Some(Usage {
+                input: 9,
+                output: 8,
+                cache_read: 7,
+                cache_write: 6,
+                reasoning: 5,
+            }),
+            stop_reason: Some(StopReason::Other("odd".into())),
+            ..ai.as_ai().unwrap().clone()
+        });
+        let mut human = Message::human("look").with_id("h1").with_name("eve");
+        human.content.extend([
+            Block::Image(Image::Data {
+                mime: "image/png".into(),
+                base64: "AA==".into(),
+            }),
+            Block::Image(Image::Url("http://h/p.png".into())),
+            Block::Other(Json(json!({ "type": "file" }))),
+        ]);
+        let mut tool = Message::tool("c1", "a b");
+        tool.body = Body::Tool(ToolResult {
+            artifact: Some(Json(json!([u64::MAX]))),
+            ..tool.as_tool().unwrap().clone()
+        });
+        vec![
+            Message::system("be brief"),
+            human,
+            ai,
+            tool,
+            Message::tool_error("c2", "bad call"),
+        ]
+    }
+
+    fn round_trip<T: Data + PartialEq + std::fmt::Debug>(value: T) {
+        let erased = Value::new(value.clone());
+        let bytes = erased.encode().unwrap();
+        assert_eq!(Type::of::<T>().decode(&bytes).unwrap().get(), Some(&value));
+        let json = erased.to_json().unwrap();
+        assert_eq!(Type::of::<T>().from_json(json).unwrap().get(), Some(&value));
+    }
+
+    #[test]
+    fn bytes_and_json_bring_messages_back() {
+        let messages: Vec<_> = samples().into_iter().map(std::sync::Arc::new).collect();
+        round_trip(messages.clone());
+        let mut changes: Vec<Change> = messages.into_iter().map(Change::Put).collect();
+        changes.extend([Change::Remove("h1".into()), Change::RemoveAll]);
+        round_trip(changes);
+    }
+
+    #[test]
+    fn the_form_people_read() {
+        insta::assert_snapshot!(
+            Value::new(Message::ai_calls("", [ToolCall::new("c1", "ls", json!({}))]).with_id("m1")).to_json().unwrap(),
+            @r#"{"id":"m1","name":null,"content":[],"body":{"ai":{"tool_calls":[{"id":"c1","name":"ls","args":{}}],"invalid_tool_calls":[],"usage":null,"stop_reason":null}}}"#
+        );
+        insta::assert_snapshot!(
+            Value::new(Message::tool_error("c1", "no")).to_json().unwrap(),
+            @r#"{"id":null,"name":null,"content":[{"text":"no"}],"body":{"tool":{"call_id":"c1","status":"error","artifact":null}}}"#
+        );
+    }
+
+    #[test]
+    fn text_skips_what_is_no_text() {
+        let samples = samples();
+        let texts: Vec<_> = samples.iter().map(Message::text).collect();
+        assert_eq!(
+            texts,
+            ["be brief", "look", "Let me see.", "a b", "bad call"]
+        );
+        let mut two = Message::human("a");
+        two.content
+            .extend([Block::Other(Json::default()), "b".into()]);
+        assert_eq!(two.text(), "ab");
+        assert_eq!(Message::ai("").text(), "");
+    }
+}

@@ -99,17 +99,18 @@ impl Excerpt {
     /// ```
     pub fn new(text: &str) -> Self {
         let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-        let mut left = Self::MAX;
         let mut excerpt = String::new();
+        let mut length = 0;
         for word in words.filter(|word| !word.is_empty()) {
-            let space = if excerpt.is_empty() { "" } else { " " };
+            let space = if length == 0 { "" } else { " " };
             for c in space.chars().chain(word.chars()) {
-                if left == 1 {
+                length += 1;
+                if length > Self::MAX {
+                    excerpt.pop();
                     excerpt.push('…');
                     return Excerpt(excerpt);
                 }
                 excerpt.push(c);
-                left -= 1;
             }
         }
         Excerpt(excerpt)
@@ -142,5 +143,18 @@ impl fmt::Display for Excerpt {
 impl fmt::Debug for Excerpt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpts_are_short() {
+        assert_eq!(Excerpt::new(&"ä".repeat(500)).as_str(), "ä".repeat(500));
+        let long = Excerpt::new(&"ä".repeat(501));
+        assert_eq!(long.as_str(), format!("{}…", "ä".repeat(499)));
+        assert_eq!(Excerpt::new(" \0\n").as_str(), "");
     }
 }

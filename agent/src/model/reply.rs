@@ -179,3 +179,125 @@ fn parse_args(text: &str) -> Result<Map<String, Value>, String> {
     }
     serde_json::from_str(text).map_err(|error| format!("the arguments are no JSON object: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(index: usize, id: &str, name: &str, args: &str) -> Chunk {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Chunk::ToolCall {
+            index,
+            id: some(id),
+            name: some(name),
+            args: args.to_owned(),
+        }
+    }
+
+    fn thought(text: &str, signature: Option<&str>) -> Chunk {
+        Chunk::Reasoning {
+            text: text.into(),
+            signature: signature.map(str::to_owned),
+        }
+    }
+
+    fn fold(chunks: impl IntoIterator<Item = Chunk>) -> Reply {
+        let mut reply = Reply::new();
+        chunks.into_iter().for_each(|chunk| reply.push(chunk));
+        reply
+    }
+
+    #[test]
+    fn pieces_of_parallel_calls_are_told_apart() {
+        let reply = fold([
+            thought("think ", None),
+            thought("hard", None),
+            thought("", Some("sig")),
+            thought("again", None),
+            Chunk::Text("Two ".into()),
+            Chunk::Text("calls.".into()),
+            call(1, "c1", "write", "{\"path\":"),
+            call(0, "c0", "read", ""),
+            call(1, "", "", "\"/a\"}"),
+            call(0, "c0", "read", ""),
+            Chunk::Usage(Usage::default()),
+            Chunk::Usage(Usage {
+                input: 3,
+                ..Usage::default()
+            }),
+            Chunk::Stop(StopReason::ToolCalls),
+        ]);
+        let message = reply.finish().unwrap();
+        let thought = |text: &str, signature: Option<&str>| Block::Reasoning {
+            text: text.into(),
+            signature: signature.map(str::to_owned),
+        };
+        assert_eq!(
+            message,
+            Message {
+                id: None,
+                name: None,
+                content: vec![
+                    thought("think hard", Some("sig")),
+                    thought("again", None),
+                    Block::Text("Two calls.".into()),
+                ],
+                body: Body::Ai(Ai {
+                    tool_calls: vec![
+                        ToolCall::new("c0", "read", json!({})),
+                        ToolCall::new("c1", "write", json!({ "path": "/a" })),
+                    ],
+                    invalid_tool_calls: Vec::new(),
+                    usage: Some(Usage {
+                        input: 3,
+                        ..Usage::default()
+                    }),
+                    stop_reason: Some(StopReason::ToolCalls),
+                }),
+            }
+        );
+    }
+
+    #[test]
+    fn calls_that_cannot_be_executed() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        let reply = fold([
+            call(0, "c0", "ls", "{\"path\":\"/a"),
+            call(1, "", "ls", "[1]"),
+            call(2, "c2", "", "{}"),
+            call(3, "c3", "ls", &deep),
+            call(4, "c4", "ls", "{\"n\":1e999}"),
+            Chunk::Stop(StopReason::ToolCalls),
+        ]);
+        let message = reply.finish().unwrap();
+        let ai = message.as_ai().unwrap();
+        let invalid = ai.invalid_tool_calls.iter();
+        let invalid: Vec<_> = invalid
+            .map(|call| format!("{}: {}", call.id, call.reason))
+            .collect();
+        assert_eq!(ai.tool_calls, []);
+        insta::assert_snapshot!(invalid.join("\n"), @r"
+        c0: the arguments are no JSON object: EOF while parsing a string at line 1 column 11
+        call_1: the arguments are no JSON object: invalid type: sequence, expected a map at line 1 column 0
+        c2: the call names no tool
+        c3: the arguments are no JSON object: recursion limit exceeded at line 1 column 132
+        c4: the arguments are no JSON object: number out of range at line 1 column 10
+        ");
+    }
+
+    #[test]
+    fn a_cut_keeps_what_came() {
+        let cut = fold([Chunk::Text("Hel".into())]).finish().unwrap_err();
+        let cause = ModelError::Transport("the stream ended before the reply was complete".into());
+        assert_eq!(
+            cut,
+            ModelError::Interrupted {
+                partial: Box::new(Message::ai("Hel")),
+                cause: Box::new(cause.clone()),
+            }
+        );
+        assert_eq!(fold([]).finish().unwrap_err(), cause);
+    }
+}

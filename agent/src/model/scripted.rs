@@ -167,3 +167,84 @@ fn chunks(message: Message, complete: bool) -> Vec<Chunk> {
     }
     chunks
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use superstep_channels::Json;
+
+    use super::*;
+    use crate::message::{Ai, Body, ToolCall, Usage};
+    use crate::model::{Reply, complete};
+
+    fn block() -> impl Strategy<Value = Block> {
+        let reasoning = ("[a-c]{0,2}", proptest::option::of("[s-t]{0,1}"));
+        prop_oneof![
+            "[a-c]{0,2}".prop_map(Block::Text),
+            reasoning.prop_map(|(text, signature)| Block::Reasoning { text, signature }),
+            Just(Block::Other(Json(json!({ "type": "x" })))),
+        ]
+    }
+
+    fn reply() -> impl Strategy<Value = Message> {
+        let call = ("[a-c]{1,2}", "[a-c]{1,2}", 0..9)
+            .prop_map(|(id, name, n)| ToolCall::new(id, name, json!({ "n": n })));
+        let usage = (0u64..9).prop_map(|input| Usage {
+            input,
+            ..Usage::default()
+        });
+        let parts = (
+            proptest::option::of("[a-c]{1,2}"),
+            vec(block(), 0..5),
+            vec(call, 0..3),
+            proptest::option::of(usage),
+        );
+        parts.prop_map(|(id, content, tool_calls, usage)| Message {
+            id,
+            name: None,
+            content,
+            body: Body::Ai(Ai {
+                tool_calls,
+                usage,
+                stop_reason: Some(StopReason::Length),
+                ..Ai::default()
+            }),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_give_the_message_back(message in reply()) {
+            let mut reply = Reply::new();
+            chunks(message.clone(), true).into_iter().for_each(|chunk| reply.push(chunk));
+            prop_assert_eq!(reply.finish(), Ok(message));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_script_of_everything() {
+        let refused = ModelError::Refused("no".into());
+        let cut = ModelError::Interrupted {
+            partial: Box::new(Message::ai("Hel")),
+            cause: Box::new(ModelError::Timeout("slow".into())),
+        };
+        let call = Message::ai_calls("", [ToolCall::new("c", "ls", json!({}))]);
+        let model = ScriptedModel::new([Ok(call), Err(refused.clone()), Err(cut.clone())]);
+        let ask = async || complete(&model, Request::default()).await;
+        let first = ask().await.unwrap();
+        assert_eq!(
+            first.as_ai().unwrap().stop_reason,
+            Some(StopReason::ToolCalls)
+        );
+        assert_eq!(ask().await, Err(refused));
+        assert_eq!(ask().await, Err(cut));
+        assert_eq!(model.remaining(), 0);
+        assert_eq!(
+            ask().await.unwrap_err().to_string(),
+            "bad request: the script of model `scripted` has no reply to request 4"
+        );
+        assert_eq!(model.requests().len(), 4);
+    }
+}

@@ -303,3 +303,220 @@ impl From<Cost> for Usage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::{Ai, Block, Body, Message, ToolCall};
+    use crate::model::Reply;
+
+    fn bytes(pieces: Vec<Vec<u8>>) -> Bytes {
+        stream::iter(pieces.into_iter().map(Ok)).boxed()
+    }
+
+    /// What comes of a body that arrives in these pieces.
+    async fn read(pieces: Vec<Vec<u8>>) -> Result<Message, ModelError> {
+        let mut chunks = chunks(bytes(pieces), Endpoint::unused(None)).await?;
+        let mut reply = Reply::new();
+        while let Some(chunk) = chunks.next().await {
+            match chunk {
+                Ok(chunk) => reply.push(chunk),
+                Err(error) => return Err(reply.interrupted(error)),
+            }
+        }
+        reply.finish()
+    }
+
+    async fn read_text(body: &str) -> Result<Message, ModelError> {
+        read(vec![body.as_bytes().to_vec()]).await
+    }
+
+    fn sse(events: &[&str]) -> String {
+        events
+            .iter()
+            .map(|event| format!("data: {event}\n\n"))
+            .collect()
+    }
+
+    const EVENTS: [&str; 8] = [
+        r#"{"choices":[{"delta":{"role":"assistant","content":null,"reasoning_content":"hm"}}],"usage":null}"#,
+        r#"{"choices":[{"delta":{"content":"Grüße "}}]}"#,
+        r#"{"choices":[{"delta":{"content":"🦀"}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c0","function":{"name":"ls","arguments":""}},{"index":1,"id":"c1","function":{"name":"cat","arguments":"{\"p\":"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"arguments":"\"ü\"}"}},{"index":0,"function":{"arguments":"{}"}}]}}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens_details":{"reasoning_tokens":2}}}"#,
+        "[DONE]",
+    ];
+
+    fn expected() -> Message {
+        Message {
+            id: None,
+            name: None,
+            content: vec![
+                Block::Reasoning {
+                    text: "hm".into(),
+                    signature: None,
+                },
+                Block::Text("Grüße 🦀".into()),
+            ],
+            body: Body::Ai(Ai {
+                tool_calls: vec![
+                    ToolCall::new("c0", "ls", json!({})),
+                    ToolCall::new("c1", "cat", json!({ "p": "ü" })),
+                ],
+                invalid_tool_calls: Vec::new(),
+                usage: Some(Usage {
+                    input: 9,
+                    output: 4,
+                    cache_read: 5,
+                    cache_write: 0,
+                    reasoning: 2,
+                }),
+                stop_reason: Some(StopReason::ToolCalls),
+            }),
+        }
+    }
+
+    #[tokio::test]
+    async fn where_the_network_cuts_does_not_matter() {
+        let unix = format!(": hello\n\n{}", sse(&EVENTS));
+        for body in [unix.clone(), unix.replace('\n', "\r\n")] {
+            let body = body.into_bytes();
+            for at in 0..=body.len() {
+                let (head, tail) = body.split_at(at);
+                assert_eq!(
+                    read(vec![head.to_vec(), tail.to_vec()]).await,
+                    Ok(expected()),
+                    "{at}"
+                );
+            }
+            let single = body.iter().map(|byte| vec![*byte]).collect();
+            assert_eq!(read(single).await, Ok(expected()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_stream() {
+        let body = json!({
+            "choices": [{
+                "message": {
+                    "role": "assistant",
+                    "content": "Grüße 🦀",
+                    "reasoning": "hm",
+                    "tool_calls": [
+                        { "id": "c0", "function": { "name": "ls", "arguments": "" } },
+                        { "id": "c1", "function": { "name": "cat", "arguments": "{\"p\":\"ü\"}" } },
+                    ],
+                },
+                "finish_reason": "tool_calls",
+            }],
+            "usage": {
+                "prompt_tokens": 9,
+                "completion_tokens": 4,
+                "prompt_tokens_details": { "cached_tokens": 5 },
+                "completion_tokens_details": { "reasoning_tokens": 2 },
+            },
+        });
+        assert_eq!(read_text(&format!("\n \n{body:#}")).await, Ok(expected()));
+    }
+
+    #[tokio::test]
+    async fn calls_with_no_number_or_all_the_same() {
+        let call = |index: &str, id: &str| {
+            format!(
+                r#"{{"choices":[{{"delta":{{"tool_calls":[{{{index}"id":"{id}","function":{{"name":"ls","arguments":"{{}}"}}}}]}}}}]}}"#
+            )
+        };
+        for index in ["", r#""index":0,"#] {
+            let message = read_text(&sse(&[&call(index, "a"), &call(index, "b"), "[DONE]"])).await;
+            let calls = ["a", "b"].map(|id| ToolCall::new(id, "ls", json!({})));
+            assert_eq!(message.unwrap().tool_calls(), calls);
+        }
+        // Without ids, each name begins a call.
+        let message = read_text(&sse(&[&call("", ""), &call("", ""), "[DONE]"])).await;
+        let calls = ["call_0", "call_1"].map(|id| ToolCall::new(id, "ls", json!({})));
+        assert_eq!(message.unwrap().tool_calls(), calls);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_text_and_a_reason() {
+        let body = sse(&[
+            r#"{"choices":[{"delta":{"refusal":"I'm "}}]}"#,
+            r#"{"choices":[{"delta":{"refusal":"sorry."},"finish_reason":"stop"}]}"#,
+            "[DONE]",
+        ]);
+        let message = read_text(&body).await.unwrap();
+        assert_eq!(message.text(), "I'm sorry.");
+        assert_eq!(
+            message.as_ai().unwrap().stop_reason,
+            Some(StopReason::Refused)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_reason_completes_the_reply() {
+        // No `[DONE]`, and the last event is cut: only the cost is lost.
+        let body = sse(&[r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":"length"}]}"#]);
+        let message = read_text(&format!("{body}data: {{\"cho")).await.unwrap();
+        assert_eq!(message.text(), "Hi");
+        assert_eq!(
+            message.as_ai().unwrap().stop_reason,
+            Some(StopReason::Length)
+        );
+    }
+
+    #[tokio::test]
+    async fn an_error_in_the_middle() {
+        let body = sse(&[
+            r#"{"choices":[{"delta":{"content":"Hi"}}]}"#,
+            r#"{"error":{"message":"Overloaded","type":"server_error"}}"#,
+        ]);
+        let overloaded = ModelError::Overloaded {
+            said: "Overloaded".into(),
+            retry_after: None,
+        };
+        assert_eq!(
+            read_text(&body).await,
+            Err(ModelError::Interrupted {
+                partial: Box::new(Message::ai("Hi")),
+                cause: Box::new(overloaded),
+            })
+        );
+        let first = sse(&[r#"{"error":{"message":"too much","code":"context_length_exceeded"}}"#]);
+        assert_eq!(
+            read_text(&first).await,
+            Err(ModelError::ContextOverflow("too much".into()))
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_reply() {
+        let answers = [
+            "<html>\n<h1>Welcome</h1></html>",
+            "data: {\"choices\":\n\n",
+            "data: {\"choices\":7}\n\n",
+            r#"{"hello":"world"}"#,
+            "{",
+            "",
+            " \n ",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n",
+        ];
+        let mut errors = Vec::new();
+        for answer in answers {
+            errors.push(read_text(answer).await.unwrap_err().to_string());
+        }
+        insta::assert_snapshot!(errors.join("\n"), @r#"
+        the answer is not a model's reply: <html> <h1>Welcome</h1></html>
+        the answer is not a model's reply: {"choices":
+        the answer is not a model's reply: {"choices":7}
+        the answer is not a model's reply: {"hello":"world"}
+        the answer is not a model's reply: {
+        http://localhost/v1/chat/completions closed the connection without an answer
+        http://localhost/v1/chat/completions closed the connection without an answer
+        the stream ended before the reply was complete
+        "#);
+    }
+}

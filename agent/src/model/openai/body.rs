@@ -227,3 +227,120 @@ fn shape(format: &Format) -> Value {
     }
     json!({ "type": "json_schema", "json_schema": shape })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use superstep_channels::Json;
+
+    use super::*;
+    use crate::message::{InvalidToolCall, ToolCall};
+    use crate::model::Settings;
+
+    fn rendered(request: &Request) -> Value {
+        serde_json::to_value(render("m", request, "max_tokens")).unwrap()
+    }
+
+    #[test]
+    fn a_small_request_has_nothing_extra() {
+        let request = Request::new([Message::human("Hi").into()]);
+        assert_eq!(
+            rendered(&request),
+            json!({
+                "model": "m",
+                "messages": [{ "role": "user", "content": "Hi" }],
+                "stream": true,
+                "stream_options": { "include_usage": true },
+            })
+        );
+    }
+
+    #[test]
+    fn a_request_with_everything() {
+        let mut human = Message::human("Look:").with_name("Eve O'Neil/2");
+        human.content.extend([
+            Block::Image(Image::Url("http://h/p.png".into())),
+            Block::Image(Image::Data {
+                mime: "image/png".into(),
+                base64: "AA==".into(),
+            }),
+            Block::Other(Json(json!({ "type": "file", "file": {} }))),
+        ]);
+        let mut ai = Message::ai_calls("", [ToolCall::new("c0", "ls", json!({ "p": "/" }))]);
+        ai.content.push(Block::Reasoning {
+            text: "hm".into(),
+            signature: None,
+        });
+        if let Body::Ai(ai) = &mut ai.body {
+            ai.invalid_tool_calls.push(InvalidToolCall {
+                id: "c1".into(),
+                name: String::new(),
+                args: "{".into(),
+                reason: "cut".into(),
+            });
+        }
+        let mut two = Message::tool("c1", "no");
+        two.content.push("pe".into());
+        let messages = [
+            Message::system("Be brief."),
+            human,
+            ai,
+            Message::tool("c0", "a").with_name("ls"),
+            two,
+        ];
+        let request = Request {
+            messages: messages.map(Arc::new).into(),
+            tools: vec![Arc::new(ToolSpec {
+                name: "ls".into(),
+                description: "Lists.".into(),
+                parameters: json!({ "type": "object" }),
+            })],
+            tool_choice: ToolChoice::Required,
+            format: Some(Format {
+                name: "answer".into(),
+                schema: json!({ "type": "object" }),
+                strict: true,
+            }),
+            settings: Settings {
+                temperature: Some(0.5),
+                max_tokens: Some(7),
+            },
+        };
+        assert_eq!(
+            rendered(&request),
+            json!({
+                "model": "m",
+                "messages": [
+                    { "role": "system", "content": "Be brief." },
+                    { "role": "user", "name": "Eve_O'Neil_2", "content": [
+                        { "type": "text", "text": "Look:" },
+                        { "type": "image_url", "image_url": { "url": "http://h/p.png" } },
+                        { "type": "image_url", "image_url": { "url": "data:image/png;base64,AA==" } },
+                        { "type": "file", "file": {} },
+                    ] },
+                    { "role": "assistant", "content": "", "tool_calls": [
+                        { "id": "c0", "type": "function", "function": { "name": "ls", "arguments": "{\"p\":\"/\"}" } },
+                        { "id": "c1", "type": "function", "function": { "name": "unnamed", "arguments": "{" } },
+                    ] },
+                    { "role": "tool", "content": "a", "tool_call_id": "c0" },
+                    { "role": "tool", "tool_call_id": "c1", "content": [
+                        { "type": "text", "text": "no" },
+                        { "type": "text", "text": "pe" },
+                    ] },
+                ],
+                "tools": [{ "type": "function", "function": {
+                    "name": "ls", "description": "Lists.", "parameters": { "type": "object" },
+                } }],
+                "tool_choice": "required",
+                "response_format": { "type": "json_schema", "json_schema": {
+                    "name": "answer", "schema": { "type": "object" }, "strict": true,
+                } },
+                "temperature": 0.5,
+                "max_tokens": 7,
+                "stream": true,
+                "stream_options": { "include_usage": true },
+            })
+        );
+    }
+}
