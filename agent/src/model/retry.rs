@@ -95,3 +95,78 @@ async fn begin(model: &impl ChatModel, request: Request) -> Result<ChunkStream, 
     let first = chunks.next().await.transpose()?;
     Ok(stream::iter(first.map(Ok)).chain(chunks).boxed())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+    use crate::model::{ScriptedModel, Turn, complete};
+
+    const RETRY: Retry = Retry {
+        attempts: 4,
+        budget: Duration::from_secs(60),
+        first_wait: Duration::from_secs(1),
+        longest_wait: Duration::from_secs(2),
+    };
+
+    fn limited(seconds: u64) -> ModelError {
+        ModelError::RateLimited {
+            said: "slow down".into(),
+            retry_after: Some(Duration::from_secs(seconds)),
+        }
+    }
+
+    fn lost() -> ModelError {
+        ModelError::Transport("lost".into())
+    }
+
+    /// The result, how many requests it took, and the seconds.
+    async fn run(
+        script: impl IntoIterator<Item = Turn>,
+    ) -> (Result<Message, ModelError>, usize, f64) {
+        let model = Retrying::new(ScriptedModel::new(script), RETRY);
+        let start = Instant::now();
+        let result = complete(&model, Request::default()).await;
+        let seconds = start.elapsed().as_secs_f64();
+        (result, model.model.requests().len(), seconds)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_provider_says_how_long() {
+        let (result, requests, seconds) = run([limited(50).into(), Message::ai("Hi").into()]).await;
+        assert_eq!((result.unwrap().text().as_ref(), requests), ("Hi", 2));
+        assert!((50.0..50.1).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_beyond_the_budget_is_not_begun() {
+        for seconds in [61, u64::MAX] {
+            assert_eq!(
+                run([limited(seconds).into()]).await,
+                (Err(limited(seconds)), 1, 0.0)
+            );
+        }
+        let (result, requests, seconds) = run([limited(40), limited(40)].map(Turn::from)).await;
+        assert_eq!((result, requests), (Err(limited(40)), 2));
+        assert!((40.0..40.1).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_grow_up_to_the_longest() {
+        let (result, requests, seconds) = run(vec![lost().into(); 5]).await;
+        assert_eq!((result, requests), (Err(lost()), 4));
+        // 1 + 2 + 2, and chance up to as much again.
+        assert!((5.0..=10.1).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_tried_again() {
+        let refused = ModelError::Refused("no".into());
+        assert_eq!(run([refused.clone().into()]).await, (Err(refused), 1, 0.0));
+        let cut = ModelError::Interrupted {
+            partial: Box::new(Message::ai("Hel")),
+            cause: Box::new(lost()),
+        };
+        assert_eq!(run([cut.clone().into()]).await, (Err(cut), 1, 0.0));
+    }
+}
