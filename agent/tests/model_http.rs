@@ -217,16 +217,26 @@ async fn garbage_is_shown() {
 }
 
 #[tokio::test]
-async fn nothing_at_all_can_be_tried_again() {
-    let provider = Provider::start([Answer::new(200, ""), Answer::reply(&reply())]).await;
-    let model = client(&provider);
-    let said = format!(
-        "{}/chat/completions closed the connection without an answer",
-        provider.url()
-    );
-    let error = complete(&model, request()).await.unwrap_err();
+async fn an_empty_answer_names_the_server() {
+    let provider = Provider::start([Answer::new(200, "")]).await;
+    let error = complete(&client(&provider), request()).await.unwrap_err();
+    let url = provider.url();
+    let said = format!("{url}/chat/completions closed the connection without an answer");
     assert_eq!(error, ModelError::Transport(said.into()));
-    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn a_reply_that_never_began_is_tried_again() {
+    let failed = json!({ "error": { "message": "oops", "type": "server_error" } });
+    let script = [
+        Answer::new(200, ""),
+        Answer::events([failed]),
+        Answer::reply(&reply()),
+    ];
+    let provider = Provider::start(script).await;
+    let model = Retrying::new(client(&provider), quick(3));
+    assert_eq!(complete(&model, request()).await, Ok(reply()));
+    assert_eq!(provider.asked().len(), 3);
 }
 
 #[tokio::test]
@@ -314,4 +324,17 @@ async fn nobody_listens() {
     let start = format!("cannot reach {url}/chat/completions: ");
     assert!(error.to_string().starts_with(&start), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_behind_https() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/v1", listener.local_addr().unwrap());
+    // Accepts and closes.
+    let server = tokio::spawn(async move { listener.accept().await.map(drop) });
+    let model = OpenAi::new("m").with_base_url(&url);
+    let error = complete(&model, request()).await.unwrap_err();
+    let start = format!("cannot reach {url}/chat/completions: ");
+    assert!(error.to_string().starts_with(&start), "{error}");
+    server.await.unwrap().unwrap();
 }

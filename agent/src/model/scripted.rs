@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 
 use super::{ChatModel, Chunk, ChunkStream, ModelError, Request};
-use crate::message::{Block, Message, StopReason};
+use crate::message::{Block, InvalidToolCall, Message, StopReason, ToolCall};
 
 /// A model for tests and examples: it gives the replies of a script, in order, and records what it was asked.
 ///
@@ -38,7 +38,8 @@ struct State {
 /// One reply of a script: a message, or the error the model fails with.
 ///
 /// The message arrives as chunks, as a real one does: its tool calls are parsed again, and a missing stop reason
-/// is put in. [`ModelError::Interrupted`] sends the chunks of its partial message, then fails with its cause.
+/// is put in. Its role is taken to be a model's, and its name stays behind: the agent gives names.
+/// [`ModelError::Interrupted`] sends the chunks of its partial message, then fails with its cause.
 #[derive(Clone, Debug)]
 pub struct Turn(Result<Message, ModelError>);
 
@@ -128,44 +129,50 @@ impl ChatModel for ScriptedModel {
 /// The chunks that a [`Reply`](super::Reply) makes this message of.
 fn chunks(message: Message, complete: bool) -> Vec<Chunk> {
     let ai = message.as_ai().cloned().unwrap_or_default();
-    let mut chunks = Vec::from_iter(message.id.map(Chunk::Id));
-    let mut before = None;
-    for block in message.content {
-        let kind = std::mem::discriminant(&block);
-        // Two texts in a row would run together as deltas.
-        let merges = before.replace(kind) == Some(kind);
-        chunks.push(match block {
-            Block::Text(text) if !merges && !text.is_empty() => Chunk::Text(text),
-            Block::Reasoning { text, signature } if !merges && !text.is_empty() => {
-                Chunk::Reasoning { text, signature }
-            }
-            block => Chunk::Block(block),
-        });
-    }
-    let calls = ai
-        .tool_calls
-        .into_iter()
-        .map(|call| (call.id, call.name, call.args.to_string()));
-    let invalid = ai
-        .invalid_tool_calls
-        .into_iter()
-        .map(|call| (call.id, call.name, call.args));
-    let calls = calls.chain(invalid).enumerate();
-    chunks.extend(calls.map(|(index, (id, name, args))| Chunk::ToolCall {
-        index,
-        id: Some(id),
-        name: Some(name),
-        args,
-    }));
-    let natural = match chunks.last() {
-        Some(Chunk::ToolCall { .. }) => StopReason::ToolCalls,
-        _ => StopReason::End,
+    let natural = match ai.tool_calls.is_empty() && ai.invalid_tool_calls.is_empty() {
+        true => StopReason::End,
+        false => StopReason::ToolCalls,
     };
+    let mut chunks = Vec::from_iter(message.id.map(Chunk::Id));
+    chunks.extend(content_chunks(message.content));
+    chunks.extend(call_chunks(ai.tool_calls, ai.invalid_tool_calls));
     chunks.extend(ai.usage.map(Chunk::Usage));
     if complete {
         chunks.push(Chunk::Stop(ai.stop_reason.unwrap_or(natural)));
     }
     chunks
+}
+
+fn content_chunks(content: Vec<Block>) -> impl Iterator<Item = Chunk> {
+    let mut before = None;
+    content.into_iter().map(move |block| {
+        let kind = std::mem::discriminant(&block);
+        // Two texts in a row would run together as deltas.
+        let merges = before.replace(kind) == Some(kind);
+        match block {
+            Block::Text(text) if !merges && !text.is_empty() => Chunk::Text(text),
+            Block::Reasoning { text, signature } if !merges && !text.is_empty() => {
+                Chunk::Reasoning { text, signature }
+            }
+            block => Chunk::Block(block),
+        }
+    })
+}
+
+fn call_chunks(calls: Vec<ToolCall>, invalid: Vec<InvalidToolCall>) -> impl Iterator<Item = Chunk> {
+    let calls = calls
+        .into_iter()
+        .map(|call| (call.id, call.name, call.args.to_string()));
+    let invalid = invalid
+        .into_iter()
+        .map(|call| (call.id, call.name, call.args));
+    let numbered = calls.chain(invalid).enumerate();
+    numbered.map(|(index, (id, name, args))| Chunk::ToolCall {
+        index,
+        id: Some(id),
+        name: Some(name),
+        args,
+    })
 }
 
 #[cfg(test)]
@@ -176,7 +183,7 @@ mod tests {
     use superstep_channels::Json;
 
     use super::*;
-    use crate::message::{Ai, Body, ToolCall, Usage};
+    use crate::message::{Ai, Body, Usage};
     use crate::model::{Reply, complete};
 
     fn block() -> impl Strategy<Value = Block> {

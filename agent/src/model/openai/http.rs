@@ -282,13 +282,6 @@ mod tests {
     }
 
     #[test]
-    fn https_has_a_verifier() {
-        // Where the system has no certificates at all, the error says so instead of panicking.
-        let _ = tls("https");
-        assert!(tls("http").is_ok());
-    }
-
-    #[test]
     fn the_key_is_never_repeated() {
         let endpoint = Endpoint::unused(Some("sk-secret"));
         let said = endpoint.said("Incorrect API key provided: sk-secret.");

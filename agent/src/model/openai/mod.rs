@@ -32,6 +32,7 @@ const OPENAI: &str = "https://api.openai.com/v1";
 /// - The ids of messages stay here. Names go along, with `_` for characters that the protocol forbids in them.
 /// - Reasoning is received but not sent back: the protocol has no place for it.
 /// - A [`Block::Other`](crate::message::Block::Other) is sent as it is, as a content part.
+/// - Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`), but not for addresses of this machine.
 /// - Redirects are not followed, so that the key goes only where you said.
 /// - The key shows neither in `Debug` nor in errors, even when the provider repeats it.
 #[derive(Clone)]
