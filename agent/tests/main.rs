@@ -1,0 +1,7 @@
+//! The agent crate from outside: one binary, one module per subject.
+
+// The lints' exception for tests does not reach the helpers of integration tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod model_http;
+mod provider;
