@@ -1,0 +1,4 @@
+//! The runner on the whole corpus.
+
+mod cases;
+mod identity;
