@@ -119,15 +119,19 @@ struct Difference {
     /// Must not be empty.
     reason: String,
     /// All results.
-    expected: Option<Expected>,
+    expected: Option<All>,
     /// Or some, by the index of their action.
     #[serde(default)]
-    results: BTreeMap<usize, Expected>,
+    results: BTreeMap<usize, Single>,
 }
 
-/// Results whose placeholders have become tokens. A single one is a list of one.
+/// Results whose placeholders have become tokens.
 #[derive(Debug, Deserialize)]
-struct Expected(#[serde(deserialize_with = "recorded")] Vec<Outcome>);
+struct All(#[serde(deserialize_with = "recorded")] Vec<Outcome>);
+
+/// One such result.
+#[derive(Debug, Deserialize)]
+struct Single(#[serde(deserialize_with = "recorded")] Outcome);
 
 impl Differences {
     /// The list that belongs to this engine, `engine/differences.json`.
@@ -162,15 +166,17 @@ impl Differences {
         let Some(difference) = self.0.get(&case.name) else {
             return Ok(());
         };
-        if let Some(Expected(expected)) = &difference.expected {
+        if let Some(All(expected)) = &difference.expected {
             case.expected.clone_from(expected);
         }
-        for (index, Expected(ours)) in &difference.results {
-            match (case.expected.get_mut(*index), ours.as_slice()) {
-                (Some(result), [one]) => result.clone_from(one),
-                _ => {
-                    let problem = format!("takes one result for an action it has, not for {index}");
-                    return Err(CorpusError::format(&case.name, problem));
+        for (index, Single(ours)) in &difference.results {
+            match case.expected.get_mut(*index) {
+                Some(result) => result.clone_from(ours),
+                None => {
+                    return Err(CorpusError::format(
+                        &case.name,
+                        format!("has no action {index}"),
+                    ));
                 }
             }
         }

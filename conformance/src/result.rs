@@ -290,10 +290,12 @@ impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Answered<T> {
     }
 }
 
-/// Reads recorded results; their placeholders become [tokens](ids::token).
-pub(crate) fn recorded<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Outcome>, D::Error> {
+/// Reads what was recorded; its placeholders become [tokens](ids::token).
+pub(crate) fn recorded<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
     let mut value = Value::deserialize(deserializer)?;
     ids::mark(&mut value);
     located(value).map_err(serde::de::Error::custom)

@@ -107,8 +107,6 @@ pub struct Graph {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    #[serde(rename = "kind")]
-    _kind: EntryKind,
     /// The name of the graph and of its one node.
     pub name: String,
     /// The body.
@@ -119,12 +117,6 @@ pub struct Entry {
     /// The graphs it may call.
     #[serde(default)]
     pub graphs: BTreeMap<String, Spec>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum EntryKind {
-    Entrypoint,
 }
 
 /// How a nested graph keeps checkpoints.
@@ -848,12 +840,15 @@ pub(crate) fn located<T: DeserializeOwned>(value: Value) -> Result<T, String> {
 
 impl<'de> Deserialize<'de> for Spec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.get("kind") {
-            None => located(value).map(|graph| Spec::Graph(Box::new(graph))),
-            Some(_) => located(value).map(Spec::Entry),
+        let mut value = Value::deserialize(deserializer)?;
+        let entry = value.get("kind").is_some_and(|kind| kind == "entrypoint");
+        if let (true, Some(keys)) = (entry, value.as_object_mut()) {
+            keys.remove("kind");
+            return located(value).map(Spec::Entry).map_err(D::Error::custom);
         }
-        .map_err(D::Error::custom)
+        located(value)
+            .map(|graph| Spec::Graph(Box::new(graph)))
+            .map_err(D::Error::custom)
     }
 }
 

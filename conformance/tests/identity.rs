@@ -1,16 +1,11 @@
 //! What was recorded is in normal form already.
 
-use std::path::Path;
-
 use serde_json::Value;
-use superstep_conformance::corpus::cases;
 use superstep_conformance::normal::normal;
-use superstep_conformance::result::Outcome;
 use superstep_conformance::spec::Case;
 
-fn directory() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("engine")
-}
+use crate::scramble::scrambled;
+use crate::{CASES, directory};
 
 /// The results as they stand in the file, with sorted keys.
 fn recorded(name: &str) -> Vec<Value> {
@@ -27,7 +22,19 @@ fn recorded(name: &str) -> Vec<Value> {
 
 #[test]
 fn the_normal_form_of_what_was_recorded_is_itself() {
-    for Case { name, expected, .. } in cases(&directory()).unwrap() {
-        assert_eq!(normal(expected).unwrap(), recorded(&name), "{name}");
+    for Case { name, expected, .. } in &*CASES {
+        assert_eq!(normal(expected.clone()).unwrap(), recorded(name), "{name}");
     }
+}
+
+#[test]
+fn what_may_vary_does_not_show_in_the_normal_form() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut changed = 0;
+    for Case { name, expected, .. } in &*CASES {
+        let other = scrambled(expected, &mut random);
+        changed += usize::from(other != *expected);
+        assert_eq!(normal(other).unwrap(), recorded(name), "{name}");
+    }
+    assert!(changed > 500, "only {changed} cases were scrambled");
 }
