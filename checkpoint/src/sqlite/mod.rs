@@ -134,6 +134,15 @@ impl Checkpointer for SqliteCheckpointer {
         self.read(move |db| read::tasks(db, &place, base)).await
     }
 
+    async fn logs(
+        &self,
+        place: &Place,
+        id: CheckpointId,
+    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
+        let place = place.clone();
+        self.read(move |db| read::logs(db, &place, id)).await
+    }
+
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
         let place = place.clone();
         self.write(move |db| write::commit(db, &place, &commits))

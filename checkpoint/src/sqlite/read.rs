@@ -159,6 +159,36 @@ pub(super) fn tasks(
     Ok(tasks.collect::<Result<_, _>>()?)
 }
 
+pub(super) fn logs(
+    db: &Connection,
+    place: &Place,
+    id: CheckpointId,
+) -> Result<Vec<(String, Vec<u8>)>, Stop> {
+    let Some(place) = place_number(db, place)? else {
+        return Ok(Vec::new());
+    };
+    let Some(branch) = branch(db, place, id)? else {
+        return Ok(Vec::new());
+    };
+    let mut query = db.prepare_cached(
+        "SELECT log FROM items \
+         WHERE place = ?1 AND channel = ?2 AND branch = ?3 AND seq = ?4 AND log IS NOT NULL",
+    )?;
+    let mut logs = Vec::new();
+    for (number, name) in channel_names(db, place)? {
+        let key = params![place, number, branch, key(id)];
+        let log = query.query_row(key, |row| row.get(0)).optional()?;
+        logs.extend(log.map(|log| (name, log)));
+    }
+    Ok(logs)
+}
+
+fn branch(db: &Connection, place: i64, id: CheckpointId) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT branch FROM checkpoints WHERE place = ?1 AND seq = ?2")?
+        .query_row(params![place, key(id)], |row| row.get(0))
+        .optional()
+}
+
 fn read_task(row: &Row<'_>) -> rusqlite::Result<StoredTask> {
     Ok(StoredTask {
         id: TaskId(row.get(0)?),
