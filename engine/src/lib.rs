@@ -32,7 +32,7 @@ pub use run::{Breakpoints, DEFAULT_LIMIT};
 pub use snapshot::{Snapshot, TaskState};
 #[doc(hidden)]
 pub use state::payload_as;
-pub use state::{Fields, Input, Payload, Schema, State, View};
+pub use state::{Fields, Input, Payload, Reads, Schema, State, View};
 pub use superstep_channels as channels;
 pub use superstep_checkpoint as checkpoint;
 pub use superstep_derive::State;

@@ -9,7 +9,7 @@ use superstep_channels::{Data, Name, Type, Value};
 
 use crate::context::Context;
 use crate::error::{NodeError, ReadError};
-use crate::state::{Fields, Input, Schema, State};
+use crate::state::{Fields, Input, Reads, Schema};
 use crate::update::Update;
 
 /// What a node returns.
@@ -17,7 +17,7 @@ pub type NodeResult = Result<Update, NodeError>;
 
 /// A node's name and the type of its input.
 ///
-/// A node whose input is a [`State`] reads the channels and can stand at the end of an edge.
+/// A node whose input is a [`State`](crate::State) reads the channels and can stand at the end of an edge.
 /// A node whose input is any other type is reached by [`send`](Update::send) only.
 pub struct Node<I> {
     name: Name,
@@ -75,7 +75,7 @@ pub enum Target {
     Send(Name, Value),
 }
 
-impl<I: State> From<Node<I>> for Target {
+impl<I: Reads> From<Node<I>> for Target {
     fn from(node: Node<I>) -> Self {
         Target::Node(node.name)
     }
@@ -98,7 +98,7 @@ impl Targets for Target {
     }
 }
 
-impl<I: State> Targets for Node<I> {
+impl<I: Reads> Targets for Node<I> {
     fn collect(self, into: &mut Vec<Target>) -> Result<(), NodeError> {
         into.push(self.into());
         Ok(())

@@ -38,15 +38,22 @@ pub trait Input: Send + Sized + 'static {
     fn from_payload(payload: Value, node: &Name) -> Result<Self, ReadError>;
 }
 
-/// A typed view of the channels: what a node reads, what a run starts from and ends with.
-///
-/// Derive it: each field is a channel, and `#[derive(State)]` makes a constant [`Key`] for it.
+/// An input that is read from the channels, so that edges can lead to its node.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not read the state",
     label = "a node with this input is reached by `send` only",
     note = "edges, entries, `goto` and branches lead to nodes whose input derives `State`"
 )]
-pub trait State: Input + Data + Into<Update> {}
+pub trait Reads: Input {}
+
+/// A typed view of the channels: what a run starts from and ends with, and what nodes read.
+///
+/// Derive it: each field is a channel, and `#[derive(State)]` makes a constant [`Key`] for it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the state of a graph",
+    note = "a graph's state is a struct with `#[derive(State)]`, or `Json` for a graph made at run time"
+)]
+pub trait State: Reads + Data + Into<Update> {}
 
 /// What `send` can carry to a node that does not read the state.
 ///
@@ -122,6 +129,8 @@ impl Input for () {
     }
 }
 
+impl Reads for () {}
+
 impl State for () {}
 
 impl From<()> for Update {
@@ -148,6 +157,8 @@ impl Input for Json {
         payload_as(payload, node)
     }
 }
+
+impl Reads for Json {}
 
 impl State for Json {}
 
@@ -182,6 +193,11 @@ impl Fields {
         }
     }
 
+    /// The typed value of a channel, or `None` if it is empty.
+    pub fn value<V: Data, U>(&self, key: Key<V, U>) -> Result<Option<V>, ReadError> {
+        self.view().optional(key)
+    }
+
     /// Reads a typed state.
     pub fn read<I: Input>(&self) -> Result<I, ReadError> {
         I::read(&self.view())
@@ -214,6 +230,11 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// All that can be read.
+    pub fn fields(&self) -> &Fields {
+        self.fields
+    }
+
     /// The value of a channel; an error if it is empty.
     pub fn get<V: Data, U>(&self, key: Key<V, U>) -> Result<V, ReadError> {
         let name = Name::Borrowed(key.name());

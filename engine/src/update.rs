@@ -3,7 +3,7 @@
 use superstep_channels::{Data, Key, Name, Value, Write};
 
 use crate::node::{Node, Target};
-use crate::state::State;
+use crate::state::Reads;
 
 /// What a node gives back: writes to channels, sends, and where to go next.
 ///
@@ -66,7 +66,7 @@ impl Update {
 
     /// Runs `node` on the state in the next superstep.
     #[must_use]
-    pub fn goto<I: State>(mut self, node: Node<I>) -> Self {
+    pub fn goto<I: Reads>(mut self, node: Node<I>) -> Self {
         self.targets.push(node.into());
         self
     }

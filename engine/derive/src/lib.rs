@@ -74,6 +74,9 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         }
 
         #[automatically_derived]
+        impl ::superstep::Reads for #name {}
+
+        #[automatically_derived]
         impl ::superstep::State for #name {}
 
         #[automatically_derived]

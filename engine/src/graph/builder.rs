@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use superstep_channels::{ChannelSpec, Name};
 
-use super::{Branch, Core, Exits, Graph, Join, NodeDef, NodeIx, Reads};
+use super::{Branch, ChannelSet, Core, Exits, Graph, Join, NodeDef, NodeIx};
 use crate::error::{BuildError, NodeError, Problem};
 use crate::executor::{Executor, InProcess};
 use crate::node::{ErasedNode, Handler, Node, Targets, erase};
 use crate::nested::Subgraph;
-use crate::state::{Fields, Input, Schema, State};
+use crate::state::{Fields, Input, Reads, Schema, State};
 
 /// The description of a graph. Nothing is checked until [`build`](GraphBuilder::build), which reports all problems at once.
 pub struct GraphBuilder<S> {
@@ -106,7 +106,7 @@ impl<S: State> GraphBuilder<S> {
 
     /// Lets a node wait until nothing else is due: it collects what branches of different length bring.
     #[must_use]
-    pub fn defer<I: State>(mut self, node: Node<I>) -> Self {
+    pub fn defer<I: Reads>(mut self, node: Node<I>) -> Self {
         for declared in &mut self.nodes {
             declared.deferred |= declared.name == *node.name();
         }
@@ -115,21 +115,21 @@ impl<S: State> GraphBuilder<S> {
 
     /// Says which node runs first. Several entries run side by side.
     #[must_use]
-    pub fn entry<I: State>(mut self, node: Node<I>) -> Self {
+    pub fn entry<I: Reads>(mut self, node: Node<I>) -> Self {
         self.entries.push(node.name().clone());
         self
     }
 
     /// Runs `to` in the superstep after `from`.
     #[must_use]
-    pub fn edge<A, B: State>(mut self, from: Node<A>, to: Node<B>) -> Self {
+    pub fn edge<A, B: Reads>(mut self, from: Node<A>, to: Node<B>) -> Self {
         self.edges.push((from.name().clone(), to.name().clone()));
         self
     }
 
     /// Runs `to` when all of `from` have run since it last ran, in whichever supersteps.
     #[must_use]
-    pub fn join<A, B: State>(
+    pub fn join<A, B: Reads>(
         mut self,
         from: impl IntoIterator<Item = Node<A>>,
         to: Node<B>,
@@ -320,7 +320,7 @@ impl<S: State> GraphBuilder<S> {
                     }),
                 }
             }
-            Reads {
+            ChannelSet {
                 names: found.iter().filter_map(|&at| channels.get(at)).map(|s| s.name().clone()).collect(),
                 channels: found.into(),
             }

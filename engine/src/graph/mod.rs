@@ -112,9 +112,9 @@ pub(crate) struct Core {
     pub(crate) joins: Vec<Join>,
     pub(crate) entry: Exits,
     /// The channels that callers and streams see.
-    pub(crate) output: Reads,
+    pub(crate) output: ChannelSet,
     /// All channels.
-    pub(crate) everything: Reads,
+    pub(crate) everything: ChannelSet,
     pub(crate) executor: Arc<dyn Executor>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Core {
 pub(crate) struct NodeDef {
     pub(crate) name: Name,
     pub(crate) run: Arc<dyn ErasedNode>,
-    pub(crate) reads: Reads,
+    pub(crate) reads: ChannelSet,
     pub(crate) exits: Exits,
     /// Runs only when nothing else is due.
     pub(crate) deferred: bool,
@@ -148,7 +148,7 @@ pub(crate) struct Join {
 
 /// A set of channels that is read together.
 #[derive(Clone)]
-pub(crate) struct Reads {
+pub(crate) struct ChannelSet {
     pub(crate) names: Arc<[Name]>,
     pub(crate) channels: Arc<[ChannelIx]>,
 }
@@ -160,7 +160,7 @@ impl Core {
     }
 
     /// Reads some channels as they are now.
-    pub(crate) fn read(&self, reads: &Reads, cells: &[Box<dyn Channel>]) -> Fields {
+    pub(crate) fn read(&self, reads: &ChannelSet, cells: &[Box<dyn Channel>]) -> Fields {
         let value = |&at: &ChannelIx| cells.get(at).and_then(|cell| cell.value());
         Fields {
             names: Arc::clone(&reads.names),
@@ -186,10 +186,10 @@ impl Core {
     }
 
     /// The channels of these positions.
-    pub(crate) fn reads(&self, channels: impl IntoIterator<Item = ChannelIx>) -> Reads {
+    pub(crate) fn reads(&self, channels: impl IntoIterator<Item = ChannelIx>) -> ChannelSet {
         let channels: Arc<[ChannelIx]> = channels.into_iter().collect();
         let names = channels.iter().filter_map(|&at| self.channels.get(at));
-        Reads {
+        ChannelSet {
             names: names.map(|spec| spec.name().clone()).collect(),
             channels,
         }

@@ -3,7 +3,7 @@
 use superstep_channels::{Channel, Write};
 
 use crate::error::TaskError;
-use crate::graph::{ChannelIx, Core, Exits, Reads};
+use crate::graph::{ChannelIx, Core, Exits, ChannelSet};
 use crate::node::Target;
 use crate::record::{Done, Routed};
 use crate::state::Fields;
@@ -13,7 +13,7 @@ use crate::update::Update;
 pub(crate) fn route(
     core: &Core,
     cells: &[Box<dyn Channel>],
-    sees: &Reads,
+    sees: &ChannelSet,
     exits: &Exits,
     update: Update,
 ) -> Result<Done, TaskError> {
@@ -53,7 +53,7 @@ fn find(core: &Core, target: Target) -> Result<Routed, TaskError> {
 fn own_view(
     core: &Core,
     cells: &[Box<dyn Channel>],
-    sees: &Reads,
+    sees: &ChannelSet,
     writes: &[(ChannelIx, Write)],
 ) -> Result<Fields, TaskError> {
     let mut channels: Vec<ChannelIx> = sees.channels.to_vec();
