@@ -341,6 +341,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_change_that_fails_half_way_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteCheckpointer::open(folder.path().join("threads.db")).unwrap();
+        let half = |db: &Connection| {
+            db.execute("INSERT INTO channels(name) VALUES('half')", [])?;
+            Err(Stop::Unsuitable("half way".into()))
+        };
+        store.write(half).await.unwrap_err();
+        let count = |db: &Connection| {
+            let count: Result<u64, _> =
+                db.query_row("SELECT count(*) FROM channels", [], |row| row.get(0));
+            Ok(count?)
+        };
+        assert_eq!(store.read(count).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
     async fn a_full_disk_is_an_error_and_the_store_goes_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("threads.db");
