@@ -1,8 +1,8 @@
 //! A signal that lives for one superstep.
 
+use crate::Value;
 use crate::channel::{Channel, Write, WriteError};
 use crate::last_value::LastValue;
-use crate::Value;
 
 /// A last value, guarded or not, that is gone after the superstep that could read it.
 #[derive(Clone, Debug)]

@@ -323,7 +323,10 @@ mod tests {
     #[test]
     fn readable_form_is_plain_json() {
         let json = Json(serde_json::json!({"b": [1, null], "a": "x"}));
-        assert_eq!(serde_json::to_string(&json).unwrap(), r#"{"b":[1,null],"a":"x"}"#);
+        assert_eq!(
+            serde_json::to_string(&json).unwrap(),
+            r#"{"b":[1,null],"a":"x"}"#
+        );
     }
 
     fn nested(levels: usize) -> Json {

@@ -88,11 +88,7 @@ impl<V: Data + Default, U: Data> Key<V, U> {
     }
 
     /// The same with a snapshot policy of your choice.
-    pub const fn delta_with(
-        name: &'static str,
-        fold: fn(&mut V, U),
-        snapshots: Snapshots,
-    ) -> Self {
+    pub const fn delta_with(name: &'static str, fold: fn(&mut V, U), snapshots: Snapshots) -> Self {
         Key {
             name,
             rule: Rule::Delta(V::default, fold, snapshots),

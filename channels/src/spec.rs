@@ -95,10 +95,7 @@ impl ChannelSpec {
     }
 
     /// A list of what one superstep wrote. `fold` collects: [`append`] for a list of `T`.
-    pub fn topic<V: Data + Default, U: Data>(
-        name: impl Into<Name>,
-        fold: impl Fold<V, U>,
-    ) -> Self {
+    pub fn topic<V: Data + Default, U: Data>(name: impl Into<Name>, fold: impl Fold<V, U>) -> Self {
         Self::folding(name, Kind::Topic, Start::Zero(V::default), fold)
     }
 
@@ -159,7 +156,9 @@ impl ChannelSpec {
 
     /// The type of a plain write; for reducing channels it may differ from the value's.
     pub fn update_type(&self) -> Type {
-        self.fold.as_ref().map_or(self.value, |fold| fold.update_type())
+        self.fold
+            .as_ref()
+            .map_or(self.value, |fold| fold.update_type())
     }
 
     /// Whether two declarations of one name mean the same channel: same kind, same types.

@@ -1,8 +1,8 @@
 //! A mailbox that empties itself.
 
+use crate::Value;
 use crate::channel::{Channel, Write, WriteError};
 use crate::reduce::Reduce;
-use crate::Value;
 
 /// Collects the writes of one superstep for the next one; each superstep starts from nothing.
 #[derive(Clone, Debug)]

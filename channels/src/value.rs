@@ -203,7 +203,10 @@ fn decode<T: Data>(bytes: &[u8]) -> Result<Value, CodecError> {
     let (value, used) =
         bincode::serde::decode_from_slice::<T, _>(bytes, config()).map_err(failed::<T>)?;
     if used < bytes.len() {
-        return Err(failed::<T>(format!("{} bytes left over", bytes.len() - used)));
+        return Err(failed::<T>(format!(
+            "{} bytes left over",
+            bytes.len() - used
+        )));
     }
     Ok(Value::new(value))
 }

@@ -40,6 +40,7 @@ rules! {
     an_emptied_channel_stays_known
     a_snapshot_stands_for_the_logs_before_it
     a_fork_on_a_snapshot_starts_from_it
+    logs_are_those_of_one_checkpoint
     of_a_channel_named_twice_the_last_counts
     tasks_wait_and_are_replaced
     a_commit_adopts_its_tasks_and_leaves_others
@@ -393,6 +394,37 @@ async fn a_fork_on_a_snapshot_starts_from_it(store: &impl Checkpointer) {
     assert_eq!(
         channels_at(store, 5).await,
         named([("a", channel(None, [(1, "1"), (5, "5")]))])
+    );
+}
+
+async fn logs_are_those_of_one_checkpoint(store: &impl Checkpointer) {
+    put(
+        store,
+        [
+            commit(1, 0, [("a", log("1")), ("b", value("v"))]),
+            commit(2, 1, [("a", snapshot("2", "12")), ("b", log("w"))]),
+            commit(3, 1, [("a", log("3")), ("b", Item::Empty)]),
+        ],
+    )
+    .await;
+    let mut found = Vec::new();
+    for at in 1..=4 {
+        found.push(store.logs(&root(), id(at)).await.unwrap());
+    }
+    let logs = |pairs: &[(&str, &str)]| -> Vec<(String, Vec<u8>)> {
+        let owned = pairs
+            .iter()
+            .map(|(name, log)| (name.to_string(), (*log).into()));
+        owned.collect()
+    };
+    assert_eq!(
+        found,
+        [
+            logs(&[("a", "1")]),
+            logs(&[("a", "2"), ("b", "w")]),
+            logs(&[("a", "3")]),
+            logs(&[]),
+        ]
     );
 }
 

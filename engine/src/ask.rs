@@ -45,8 +45,12 @@ impl FromStr for AskId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let parsed = digits.then(|| u128::from_str_radix(text, 16).ok()).flatten();
-        parsed.map(AskId).ok_or_else(|| ParseAskIdError(text.to_owned()))
+        let parsed = digits
+            .then(|| u128::from_str_radix(text, 16).ok())
+            .flatten();
+        parsed
+            .map(AskId)
+            .ok_or_else(|| ParseAskIdError(text.to_owned()))
     }
 }
 

@@ -41,7 +41,9 @@ impl Future for Attempt {
         let node = match node {
             Ok(node) => node,
             Err(error) => {
-                let error = error.take().unwrap_or(ReadError::Unknown(cx.node().clone()));
+                let error = error
+                    .take()
+                    .unwrap_or(ReadError::Unknown(cx.node().clone()));
                 return Poll::Ready(TaskOutcome::Failed(error.into()));
             }
         };

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use superstep_channels::{Json, Name};
-use superstep_checkpoint::{Checkpointer, CheckpointId, Place, TaskId};
+use superstep_checkpoint::{CheckpointId, Checkpointer, Place, TaskId};
 
 use crate::ask::{Ask, AskId};
 use crate::error::{RunError, TaskError};
@@ -52,12 +52,18 @@ pub(crate) struct Scope {
 
 impl Scope {
     fn reject(&self, id: AskId) {
-        self.rejected.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        self.rejected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(id);
     }
 
     /// The answers that no node could read: they are dropped, their questions stay open.
     pub(crate) fn rejected(&self) -> Vec<AskId> {
-        self.rejected.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rejected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -119,11 +125,14 @@ impl Context {
     /// Sends an event of the node's own to whoever streams `custom`.
     /// A value that has no JSON form shows as its error.
     pub fn emit(&self, event: &(impl Serialize + ?Sized)) {
-        self.0.scope.sink.emit(Modes::CUSTOM, &self.0.place, || Event::Custom {
-            node: self.0.node.clone(),
-            value: serde_json::to_value(event)
-                .unwrap_or_else(|error| serde_json::Value::String(error.to_string())),
-        });
+        self.0
+            .scope
+            .sink
+            .emit(Modes::CUSTOM, &self.0.place, || Event::Custom {
+                node: self.0.node.clone(),
+                value: serde_json::to_value(event)
+                    .unwrap_or_else(|error| serde_json::Value::String(error.to_string())),
+            });
     }
 
     /// Asks the outside and waits for the answer.
@@ -265,7 +274,10 @@ impl Context {
 
     fn scratch(&self) -> MutexGuard<'_, Scratch> {
         // The lock is held over plain assignments only, so a poisoned scratch is still whole.
-        self.0.scratch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .scratch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -287,4 +299,3 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Ou
     })
     .await
 }
-

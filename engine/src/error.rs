@@ -39,7 +39,9 @@ pub enum Problem {
     #[error("node `{0}` is declared twice")]
     DuplicateNode(Name),
     /// A name that the engine keeps for itself.
-    #[error("`{0}` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`")]
+    #[error(
+        "`{0}` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`"
+    )]
     BadName(Name),
     /// An edge, branch or join from a node that is not there.
     #[error("an edge leaves `{0}`, which is no node")]

@@ -23,7 +23,9 @@ mod update;
 
 pub use ask::{Answer, Ask, AskId, ParseAskIdError};
 pub use context::Context;
-pub use error::{AnswerError, BuildError, Failure, NodeError, Problem, ReadError, RunError, TaskError};
+pub use error::{
+    AnswerError, BuildError, Failure, NodeError, Problem, ReadError, RunError, TaskError,
+};
 pub use event::{Event, Modes, Part};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};
 pub use graph::{Graph, GraphBuilder};

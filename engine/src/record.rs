@@ -130,7 +130,9 @@ pub(crate) fn store_done(core: &Core, done: &Done, logged: bool) -> Result<Recor
 
 fn bytes(channel: &str, value: &Value) -> Result<Vec<u8>, RunError> {
     let what = || format!("a write to channel `{channel}` cannot be stored");
-    value.encode().map_err(|error| crate::error::stored(what())(error))
+    value
+        .encode()
+        .map_err(|error| crate::error::stored(what())(error))
 }
 
 fn store_target(core: &Core, target: &Routed) -> Result<StoredTarget, RunError> {
@@ -165,7 +167,8 @@ pub(crate) fn load_done(
     for (name, stored) in writes {
         let channel = core.channel(&name)?;
         let spec = &core.channels[channel];
-        let what = || crate::error::stored(format!("a stored write to channel `{name}` cannot be read"));
+        let what =
+            || crate::error::stored(format!("a stored write to channel `{name}` cannot be read"));
         let write = match stored {
             StoredWrite::Plain(bytes) => {
                 Write::Plain(spec.update_type().decode(&bytes).map_err(what())?)
@@ -198,10 +201,17 @@ pub(crate) fn load_send(core: &Core, send: &StoredSend) -> Result<(NodeIx, Value
     if expected.name() != send.type_name {
         return Err(RunError::Stored {
             what: format!("a stored payload for node `{}` cannot be read", send.node),
-            source: format!("it is a `{}`, the node takes `{}`", send.type_name, expected.name()).into(),
+            source: format!(
+                "it is a `{}`, the node takes `{}`",
+                send.type_name,
+                expected.name()
+            )
+            .into(),
         });
     }
     let what = format!("a stored payload for node `{}` cannot be read", send.node);
-    let payload = expected.decode(&send.payload).map_err(crate::error::stored(what))?;
+    let payload = expected
+        .decode(&send.payload)
+        .map_err(crate::error::stored(what))?;
     Ok((node, payload))
 }

@@ -39,7 +39,10 @@ impl Snapshot {
 
     /// The nodes that are due.
     pub fn next(&self) -> impl Iterator<Item = &Name> {
-        self.tasks.iter().filter(|task| !task.finished).map(|task| &task.node)
+        self.tasks
+            .iter()
+            .filter(|task| !task.finished)
+            .map(|task| &task.node)
     }
 }
 

@@ -74,7 +74,9 @@ pub trait Payload: Data {}
 macro_rules! payloads {
     ($($type:ty),*) => { $(impl Payload for $type {})* };
 }
-payloads!(bool, char, i8, i16, i32, i64, u8, u16, u32, u64, usize, f32, f64, String);
+payloads!(
+    bool, char, i8, i16, i32, i64, u8, u16, u32, u64, usize, f32, f64, String
+);
 impl<T: Data> Payload for Vec<T> {}
 impl<T: Data> Payload for Option<T> {}
 impl<T: Data> Payload for Arc<T> where Arc<T>: Data {}
@@ -211,13 +213,18 @@ impl Fields {
 
     /// The value of a channel.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.iter().find_map(|(known, value)| (known == name).then_some(value))
+        self.iter()
+            .find_map(|(known, value)| (known == name).then_some(value))
     }
 
     /// An object with all channels that hold something.
     pub fn json(&self) -> Result<serde_json::Value, superstep_channels::CodecError> {
-        let members = self.iter().map(|(name, value)| Ok((name.to_string(), value.to_json()?)));
-        members.collect::<Result<_, _>>().map(serde_json::Value::Object)
+        let members = self
+            .iter()
+            .map(|(name, value)| Ok((name.to_string(), value.to_json()?)));
+        members
+            .collect::<Result<_, _>>()
+            .map(serde_json::Value::Object)
     }
 }
 

@@ -32,11 +32,7 @@ pub struct Thread<S> {
 }
 
 impl<S: State> Thread<S> {
-    pub(crate) fn new(
-        graph: Graph<S>,
-        saver: Option<Arc<dyn Checkpointer>>,
-        place: Place,
-    ) -> Self {
+    pub(crate) fn new(graph: Graph<S>, saver: Option<Arc<dyn Checkpointer>>, place: Place) -> Self {
         Thread {
             graph,
             saver,
@@ -289,7 +285,11 @@ enum Progress<S> {
 impl<S: State> RunStream<S> {
     /// Runs to the end, dropping events that were not read, and says how it ended.
     pub async fn outcome(self) -> Result<Outcome<S>, RunError> {
-        match self.progress.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match self
+            .progress
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
             Progress::Running(run) => run.await,
             Progress::Ended(outcome) => outcome,
         }

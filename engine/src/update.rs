@@ -71,6 +71,14 @@ impl Update {
         self
     }
 
+    /// This update, and then another one.
+    #[must_use]
+    pub fn merge(mut self, then: Update) -> Self {
+        self.writes.extend(then.writes);
+        self.targets.extend(then.targets);
+        self
+    }
+
     /// Adds a target that was made elsewhere.
     #[must_use]
     pub fn target(mut self, target: Target) -> Self {

@@ -18,7 +18,9 @@ const REVIEW: Node<Report> = Node::new("review");
 
 async fn outline(report: Report, _: Context) -> NodeResult {
     let titles = ["Why", "How"].map(|word| format!("{word} {}", report.topic));
-    Ok(titles.into_iter().fold(Update::new(), |update, title| update.send(WRITE, title)))
+    Ok(titles
+        .into_iter()
+        .fold(Update::new(), |update, title| update.send(WRITE, title)))
 }
 
 async fn write(title: String, cx: Context) -> NodeResult {
@@ -47,12 +49,22 @@ fn graph() -> Graph<Report> {
 async fn pauses_and_resumes() {
     let store = MemoryCheckpointer::new();
     let thread = graph().thread(&store, "report-7");
-    let input = Report { topic: "graphs".into(), ..Report::default() };
+    let input = Report {
+        topic: "graphs".into(),
+        ..Report::default()
+    };
     let outcome = thread.start(input).await.unwrap();
-    let Outcome::Paused(asks) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(asks[0].payload::<Vec<String>>().unwrap(), ["# Why graphs", "# How graphs"]);
+    let Outcome::Paused(asks) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(
+        asks[0].payload::<Vec<String>>().unwrap(),
+        ["# Why graphs", "# How graphs"]
+    );
     let outcome = thread.resume([asks[0].answer(true)]).await.unwrap();
-    let Outcome::Done(report) = outcome else { panic!("{outcome:?}") };
+    let Outcome::Done(report) = outcome else {
+        panic!("{outcome:?}")
+    };
     assert_eq!(
         report,
         Report {

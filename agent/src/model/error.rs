@@ -157,4 +157,20 @@ mod tests {
         assert_eq!(long.as_str(), format!("{}…", "ä".repeat(499)));
         assert_eq!(Excerpt::new(" \0\n").as_str(), "");
     }
+
+    #[test]
+    fn a_cut_is_what_cut_it() {
+        let cut = |cause| ModelError::Interrupted {
+            partial: Box::new(Message::ai("Hel")),
+            cause: Box::new(cause),
+        };
+        let retry_after = Some(Duration::from_secs(3));
+        let limited = ModelError::RateLimited {
+            said: "slow down".into(),
+            retry_after,
+        };
+        assert!(cut(limited.clone()).is_retryable());
+        assert_eq!(cut(limited).retry_after(), retry_after);
+        assert!(!cut(ModelError::Refused("no".into())).is_retryable());
+    }
 }

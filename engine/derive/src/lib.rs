@@ -5,7 +5,9 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Ident, Result, Type, parse_macro_input};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Fields, Ident, Result, Type, parse_macro_input,
+};
 
 /// Makes a struct a typed view of channels: each field is a channel of its name, and gets a constant
 /// [`Key`](../superstep_channels/struct.Key.html) in upper case.
@@ -23,10 +25,15 @@ use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Ident, Result, Typ
 ///
 /// `#[reduce(fold, update = U)]` and `#[delta(fold, update = U)]` name the type that is written
 /// where it is not the type that is read.
-#[proc_macro_derive(State, attributes(default, reduce, delta, topic, ephemeral, any, untracked))]
+#[proc_macro_derive(
+    State,
+    attributes(default, reduce, delta, topic, ephemeral, any, untracked)
+)]
 pub fn derive_state(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    expand(&input).unwrap_or_else(Error::into_compile_error).into()
+    expand(&input)
+        .unwrap_or_else(Error::into_compile_error)
+        .into()
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -37,8 +44,14 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         return Err(Error::new(input.generics.span(), message));
     }
     let keys = channels.iter().map(Channel::key);
-    let constants = channels.iter().map(|channel| &channel.constant).collect::<Vec<_>>();
-    let fields = channels.iter().map(|channel| &channel.field).collect::<Vec<_>>();
+    let constants = channels
+        .iter()
+        .map(|channel| &channel.constant)
+        .collect::<Vec<_>>();
+    let fields = channels
+        .iter()
+        .map(|channel| &channel.field)
+        .collect::<Vec<_>>();
     let reads = channels.iter().map(Channel::read);
     let writes = channels.iter().map(|channel| channel.write(name));
     // Full paths: nothing that the user imports or calls by the same name can get in the way.
@@ -103,21 +116,34 @@ enum Rule {
     /// A constructor of `Key`, and whether an empty channel reads as the type's default.
     Plain { constructor: Ident, default: bool },
     /// The same for a fold, with the type of an update where it is not the value's.
-    Fold { constructor: Ident, fold: syn::Path, update: Option<Type> },
+    Fold {
+        constructor: Ident,
+        fold: syn::Path,
+        update: Option<Type>,
+    },
 }
 
 fn channels(input: &DeriveInput) -> Result<Vec<Channel>> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.span(), "`State` is for structs: each field is a channel"));
+        return Err(Error::new(
+            input.span(),
+            "`State` is for structs: each field is a channel",
+        ));
     };
     let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new(input.span(), "`State` needs named fields: a field's name is its channel's"));
+        return Err(Error::new(
+            input.span(),
+            "`State` needs named fields: a field's name is its channel's",
+        ));
     };
     fields.named.iter().map(channel).collect()
 }
 
 fn channel(field: &Field) -> Result<Channel> {
-    let name = field.ident.clone().unwrap_or_else(|| Ident::new("_", Span::call_site()));
+    let name = field
+        .ident
+        .clone()
+        .unwrap_or_else(|| Ident::new("_", Span::call_site()));
     let plain = name.to_string();
     let plain = plain.strip_prefix("r#").unwrap_or(&plain);
     Ok(Channel {
@@ -125,17 +151,33 @@ fn channel(field: &Field) -> Result<Channel> {
         field: name,
         value: field.ty.clone(),
         rule: rule(field)?,
-        docs: field.attrs.iter().filter(|attr| attr.path().is_ident("doc")).cloned().collect(),
+        docs: field
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("doc"))
+            .cloned()
+            .collect(),
     })
 }
 
-const RULES: [&str; 7] = ["default", "reduce", "delta", "topic", "ephemeral", "any", "untracked"];
+const RULES: [&str; 7] = [
+    "default",
+    "reduce",
+    "delta",
+    "topic",
+    "ephemeral",
+    "any",
+    "untracked",
+];
 
 fn rule(field: &Field) -> Result<Rule> {
     let known = |attr: &&Attribute| RULES.iter().any(|rule| attr.path().is_ident(rule));
     let mut rules = field.attrs.iter().filter(known);
     let Some(attr) = rules.next() else {
-        return Ok(Rule::Plain { constructor: ident("last"), default: is_option(&field.ty) });
+        return Ok(Rule::Plain {
+            constructor: ident("last"),
+            default: is_option(&field.ty),
+        });
     };
     if let Some(second) = rules.next() {
         return Err(Error::new(second.span(), "a channel has one rule"));
@@ -143,12 +185,19 @@ fn rule(field: &Field) -> Result<Rule> {
     let constructor = attr.path().require_ident()?.clone();
     if constructor == "reduce" || constructor == "delta" {
         let (fold, update) = attr.parse_args_with(fold_arguments)?;
-        return Ok(Rule::Fold { constructor, fold, update });
+        return Ok(Rule::Fold {
+            constructor,
+            fold,
+            update,
+        });
     }
     attr.meta.require_path_only()?;
     let last = constructor == "default";
     let constructor = if last { ident("last") } else { constructor };
-    Ok(Rule::Plain { constructor, default: true })
+    Ok(Rule::Plain {
+        constructor,
+        default: true,
+    })
 }
 
 /// `fold` or `fold, update = Type`.
@@ -172,23 +221,40 @@ fn ident(name: &str) -> Ident {
 
 fn is_option(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
-    path.path.segments.last().is_some_and(|segment| segment.ident == "Option")
+    path.path
+        .segments
+        .last()
+        .is_some_and(|segment| segment.ident == "Option")
 }
 
 impl Channel {
     fn key(&self) -> TokenStream {
-        let Channel { field, constant, value, docs, .. } = self;
+        let Channel {
+            field,
+            constant,
+            value,
+            docs,
+            ..
+        } = self;
         let name = field.to_string();
         let name = name.strip_prefix("r#").unwrap_or(&name);
         let note = format!("The channel `{name}`.");
-        let docs = if docs.is_empty() { quote!(#[doc = #note]) } else { quote!(#(#docs)*) };
+        let docs = if docs.is_empty() {
+            quote!(#[doc = #note])
+        } else {
+            quote!(#(#docs)*)
+        };
         match &self.rule {
             Rule::Plain { constructor, .. } => quote! {
                 #docs
                 pub const #constant: ::superstep::channels::Key<#value> =
                     ::superstep::channels::Key::#constructor(#name);
             },
-            Rule::Fold { constructor, fold, update } => {
+            Rule::Fold {
+                constructor,
+                fold,
+                update,
+            } => {
                 let update = update.as_ref().unwrap_or(value);
                 quote! {
                     #docs
@@ -209,10 +275,14 @@ impl Channel {
 
     /// How the field goes into the input. A value that is no update of its channel is the channel's new value.
     fn write(&self, owner: &Ident) -> TokenStream {
-        let Channel { field, constant, .. } = self;
+        let Channel {
+            field, constant, ..
+        } = self;
         let state = quote!(state.#field);
         match &self.rule {
-            Rule::Fold { update: Some(_), .. } => {
+            Rule::Fold {
+                update: Some(_), ..
+            } => {
                 quote!(update.overwrite(#owner::#constant, #state))
             }
             _ => quote!(update.put(#owner::#constant, #state)),

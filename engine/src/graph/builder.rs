@@ -9,8 +9,8 @@ use superstep_channels::{ChannelSpec, Name};
 use super::{Branch, ChannelSet, Core, Exits, Graph, Join, NodeDef, NodeIx};
 use crate::error::{BuildError, NodeError, Problem};
 use crate::executor::{Executor, InProcess};
-use crate::node::{ErasedNode, Handler, Node, Targets, erase};
 use crate::nested::Subgraph;
+use crate::node::{ErasedNode, Handler, Node, Targets, erase};
 use crate::state::{Fields, Input, Reads, Schema, State};
 
 /// The description of a graph. Nothing is checked until [`build`](GraphBuilder::build), which reports all problems at once.
@@ -147,7 +147,8 @@ impl<S: State> GraphBuilder<S> {
         from: Node<A>,
         decide: impl Fn(S) -> T + Send + Sync + 'static,
     ) -> Self {
-        self.branches.push((Some(from.name().clone()), erase_branch(decide)));
+        self.branches
+            .push((Some(from.name().clone()), erase_branch(decide)));
         self
     }
 
@@ -195,7 +196,8 @@ impl<S: State> GraphBuilder<S> {
     fn index_nodes(&self, problems: &mut Vec<Problem>) -> HashMap<Name, NodeIx> {
         let mut node_at = HashMap::new();
         for (at, node) in self.nodes.iter().enumerate() {
-            if node.name.is_empty() || node.name.starts_with("__") || node.name.contains(['|', ':']) {
+            if node.name.is_empty() || node.name.starts_with("__") || node.name.contains(['|', ':'])
+            {
                 problems.push(Problem::BadName(node.name.clone()));
             }
             if node_at.insert(node.name.clone(), at).is_some() {
@@ -273,8 +275,10 @@ impl<S: State> GraphBuilder<S> {
         }
         let mut joins = Vec::new();
         for (from, to) in &self.joins {
-            let mut sources: Vec<NodeIx> =
-                from.iter().filter_map(|name| find(name, Problem::UnknownSource)).collect();
+            let mut sources: Vec<NodeIx> = from
+                .iter()
+                .filter_map(|name| find(name, Problem::UnknownSource))
+                .collect();
             sources.dedup();
             let Some(target) = find(to, Problem::UnknownTarget) else {
                 continue;
@@ -321,11 +325,20 @@ impl<S: State> GraphBuilder<S> {
                 }
             }
             ChannelSet {
-                names: found.iter().filter_map(|&at| channels.get(at)).map(|s| s.name().clone()).collect(),
+                names: found
+                    .iter()
+                    .filter_map(|&at| channels.get(at))
+                    .map(|s| s.name().clone())
+                    .collect(),
                 channels: found.into(),
             }
         };
-        let everything = || channels.iter().map(|spec| spec.name().clone()).collect::<Vec<_>>();
+        let everything = || {
+            channels
+                .iter()
+                .map(|spec| spec.name().clone())
+                .collect::<Vec<_>>()
+        };
         let of_schema = |schema: Schema| match schema {
             Schema::Channels(specs) => specs.iter().map(|spec| spec.name().clone()).collect(),
             Schema::All => everything(),
@@ -350,7 +363,11 @@ impl<S: State> GraphBuilder<S> {
             })
             .collect();
         let transient = (0..channels.len())
-            .filter(|&at| channels.get(at).is_some_and(|spec| spec.kind().is_transient()))
+            .filter(|&at| {
+                channels
+                    .get(at)
+                    .is_some_and(|spec| spec.kind().is_transient())
+            })
             .collect();
         Core {
             name: self.name.into_owned(),
@@ -383,9 +400,7 @@ fn ranks(nodes: &[NodeDef]) -> Vec<u32> {
     ranks
 }
 
-fn erase_branch<S: State, T: Targets>(
-    decide: impl Fn(S) -> T + Send + Sync + 'static,
-) -> Branch {
+fn erase_branch<S: State, T: Targets>(decide: impl Fn(S) -> T + Send + Sync + 'static) -> Branch {
     Arc::new(move |fields: &Fields| {
         let mut targets = Vec::new();
         decide(fields.read::<S>().map_err(NodeError::from)?).collect(&mut targets)?;
@@ -397,7 +412,10 @@ impl<S> std::fmt::Debug for GraphBuilder<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GraphBuilder")
             .field("name", &self.name)
-            .field("nodes", &self.nodes.iter().map(|node| &node.name).collect::<Vec<_>>())
+            .field(
+                "nodes",
+                &self.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(),
+            )
             .finish_non_exhaustive()
     }
 }

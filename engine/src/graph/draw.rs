@@ -39,7 +39,10 @@ impl<S> Graph<S> {
         for (at, name) in drawing.node_references() {
             let at = at.index();
             // Writing to a string cannot fail.
-            let _ = match (at.checked_sub(1).and_then(|node| self.core.nodes.get(node)), escape(name)) {
+            let _ = match (
+                at.checked_sub(1).and_then(|node| self.core.nodes.get(node)),
+                escape(name),
+            ) {
                 (None, _) => writeln!(text, "    n0([start])"),
                 (Some(node), name) if !node.exits.branches.is_empty() => {
                     writeln!(text, "    n{at}{{\"{name}\"}}")

@@ -42,7 +42,11 @@ pub(crate) struct Applied<'a> {
 pub(crate) type Grouped = BTreeMap<ChannelIx, Vec<Write>>;
 
 /// Takes the results apart: writes by channel, and the routing of the next superstep.
-pub(crate) fn split(core: &Core, before: &Routing, results: Vec<Applied<'_>>) -> (Grouped, Routing) {
+pub(crate) fn split(
+    core: &Core,
+    before: &Routing,
+    results: Vec<Applied<'_>>,
+) -> (Grouped, Routing) {
     let mut writes = Grouped::new();
     let mut next = Routing {
         due: Vec::new(),
@@ -58,7 +62,10 @@ pub(crate) fn split(core: &Core, before: &Routing, results: Vec<Applied<'_>>) ->
             writes.entry(channel).or_default().push(write);
         }
         next.arrive(core, result.node, result.exits);
-        next.follow(core, result.exits.edges.iter().map(|&node| Routed::Node(node)));
+        next.follow(
+            core,
+            result.exits.edges.iter().map(|&node| Routed::Node(node)),
+        );
         next.follow(core, result.done.targets);
     }
     next.settle(core);

@@ -72,15 +72,16 @@ impl Run {
     }
 
     /// Applies the input as the result of the hidden start task.
-    fn start(
-        &mut self,
-        done: Done,
-    ) -> Result<Option<superstep_checkpoint::Commit>, RunError> {
+    fn start(&mut self, done: Done) -> Result<Option<superstep_checkpoint::Commit>, RunError> {
         let core = Arc::clone(&self.core);
         let mut tasks = Vec::new();
         if self.scope.saver.is_some() {
             let record = Record::new(START, store_done(&core, &done, true)?);
-            tasks.push(stored_task(task_id(self.moment(), START, None), 0, &record)?);
+            tasks.push(stored_task(
+                task_id(self.moment(), START, None),
+                0,
+                &record,
+            )?);
         }
         let written = self.apply(vec![Applied {
             node: None,
@@ -154,7 +155,9 @@ impl Run {
                     .into());
                 }
             };
-            let value = answer.json().map_err(stored(format!("the answer to question {id}")))?;
+            let value = answer
+                .json()
+                .map_err(stored(format!("the answer to question {id}")))?;
             for (task, record) in &mut self.records {
                 if record.asks.iter().any(|ask| ask.id == id) {
                     record.answers.push((id, value.clone()));
@@ -180,7 +183,10 @@ impl Run {
     pub(super) fn open_asks(&self) -> Vec<AskId> {
         let tasks = self.plan();
         let records = tasks.iter().filter_map(|task| self.records.get(&task.id));
-        records.flat_map(Record::open_asks).map(|ask| ask.id).collect()
+        records
+            .flat_map(Record::open_asks)
+            .map(|ask| ask.id)
+            .collect()
     }
 
     /// Makes stored answers known to the tasks that run.
@@ -192,13 +198,20 @@ impl Run {
         if known.is_empty() {
             return;
         }
-        known.extend(self.scope.answers.iter().map(|(id, json)| (*id, json.clone())));
+        known.extend(
+            self.scope
+                .answers
+                .iter()
+                .map(|(id, json)| (*id, json.clone())),
+        );
         self.scope.answers = Arc::new(known);
     }
 
     /// The checkpoints of the enclosing graphs and of this one, for graphs nested in its tasks.
     pub(super) fn lineage(&self) -> Arc<[(String, CheckpointId)]> {
-        let own = self.base.map(|base| (self.place.namespace.to_string(), base));
+        let own = self
+            .base
+            .map(|base| (self.place.namespace.to_string(), base));
         self.scope.parents.iter().cloned().chain(own).collect()
     }
 }

@@ -38,10 +38,7 @@ impl Run {
     /// Every task is polled once right here; only those that wait are spawned. A superstep of tasks that
     /// never wait costs no spawn, and a single task that waits is awaited in place.
     /// While some tasks still run, the results of the others are saved.
-    pub(super) async fn execute(
-        &mut self,
-        tasks: Vec<Planned>,
-    ) -> Result<Vec<Finished>, RunError> {
+    pub(super) async fn execute(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
         let mut results: Vec<Option<Finished>> = Vec::with_capacity(tasks.len());
         let mut waiting = Vec::new();
         for (at, task) in tasks.iter().enumerate() {
@@ -178,10 +175,16 @@ impl Run {
 
     /// Saves what is not saved yet if the superstep ends here, because a task asks or failed.
     async fn save_unless_done(&mut self, results: &[Finished]) -> Result<(), RunError> {
-        if results.iter().all(|result| matches!(result.ended, Ended::Done(_))) {
+        if results
+            .iter()
+            .all(|result| matches!(result.ended, Ended::Done(_)))
+        {
             return Ok(());
         }
-        let fresh = results.iter().enumerate().filter(|(_, result)| !result.saved);
+        let fresh = results
+            .iter()
+            .enumerate()
+            .filter(|(_, result)| !result.saved);
         self.save_results(fresh).await
     }
 

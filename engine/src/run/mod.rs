@@ -25,9 +25,9 @@ use crate::graph::{Core, NodeIx};
 use crate::record::{Done, Record};
 use crate::state::Fields;
 
-pub(crate) use enter::Enter;
 use apply::Routing;
 use edit::Edit;
+pub(crate) use enter::Enter;
 use plan::Planned;
 use save::{Dirty, Growth};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use superstep_channels::Write;
 use superstep_checkpoint::{
-    Channel as Stored, Checkpointer, CheckpointId, Header, Loaded, Place, Source, StoredTask,
+    Channel as Stored, CheckpointId, Checkpointer, Header, Loaded, Place, Source, StoredTask,
     decode_log, frame,
 };
 
@@ -67,11 +67,7 @@ impl Run {
         }
     }
 
-    async fn restore(
-        &mut self,
-        loaded: Loaded,
-        saver: &dyn Checkpointer,
-    ) -> Result<(), RunError> {
+    async fn restore(&mut self, loaded: Loaded, saver: &dyn Checkpointer) -> Result<(), RunError> {
         let header = Header::open(&loaded.header).map_err(self.unreadable("its header"))?;
         self.newest = Some(loaded.newest);
         self.base = Some(loaded.id);

@@ -47,7 +47,10 @@ pub(crate) fn plan(core: &Core, routing: &Routing, moment: Moment<'_>) -> Vec<Pl
         node,
         path,
     };
-    let on_state = routing.due.iter().map(|due| task(due.node, None, Path::State));
+    let on_state = routing
+        .due
+        .iter()
+        .map(|due| task(due.node, None, Path::State));
     let sends = routing.sends.iter().enumerate();
     let on_sends =
         sends.map(|(at, (node, payload))| task(*node, Some(at), Path::Send(at, payload.clone())));

@@ -32,7 +32,9 @@ impl Run {
             results.insert(*id, (record, done));
         }
         let plan = self.due();
-        let finished = plan.iter().filter_map(|task| results.get(&task.id)?.1.as_ref());
+        let finished = plan
+            .iter()
+            .filter_map(|task| results.get(&task.id)?.1.as_ref());
         let values = self.values_with(finished)?;
         Ok(self.snapshot(values, &plan, &results))
     }
@@ -132,7 +134,9 @@ impl Run {
 
     /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them.
     pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
-        let paused = results.iter().any(|result| matches!(result.ended, Ended::Asked(_)));
+        let paused = results
+            .iter()
+            .any(|result| matches!(result.ended, Ended::Asked(_)));
         let done = results.iter().filter_map(|result| match &result.ended {
             Ended::Done(done) if !done.writes.is_empty() => Some(done),
             _ => None,
@@ -151,7 +155,9 @@ impl Run {
     }
 
     fn snapshot(&self, values: Fields, tasks: &[Planned], results: &Results) -> Snapshot {
-        let tasks = tasks.iter().map(|task| self.task_state(task, results.get(&task.id)));
+        let tasks = tasks
+            .iter()
+            .map(|task| self.task_state(task, results.get(&task.id)));
         Snapshot {
             checkpoint: self.base,
             parent: self.parent,
@@ -172,7 +178,9 @@ impl Run {
                 Path::Send(at, _) => Some(at),
                 Path::State => None,
             },
-            asks: result.map(|(record, _)| record.asks.clone()).unwrap_or_default(),
+            asks: result
+                .map(|(record, _)| record.asks.clone())
+                .unwrap_or_default(),
             error: result.and_then(|(record, _)| record.error()),
             writes: done.map(|done| self.named(done)),
             finished: done.is_some(),
@@ -183,6 +191,8 @@ impl Run {
     pub(super) fn named(&self, done: &Done) -> Vec<(Name, Value)> {
         let name = |at: ChannelIx| self.core.channels[at].name().clone();
         let writes = done.writes.iter();
-        writes.map(|(at, write)| (name(*at), write.value().clone())).collect()
+        writes
+            .map(|(at, write)| (name(*at), write.value().clone()))
+            .collect()
     }
 }

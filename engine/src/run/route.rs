@@ -3,7 +3,7 @@
 use superstep_channels::{Channel, Write};
 
 use crate::error::TaskError;
-use crate::graph::{ChannelIx, Core, Exits, ChannelSet};
+use crate::graph::{ChannelIx, ChannelSet, Core, Exits};
 use crate::node::Target;
 use crate::record::{Done, Routed};
 use crate::state::Fields;

@@ -69,7 +69,9 @@ impl Run {
         self.log(&writes)?;
         let written: Vec<ChannelIx> = writes.keys().copied().collect();
         let emptied = fold(&self.core, &mut self.cells, writes)?;
-        self.dirty.channels.extend(written.iter().copied().chain(emptied));
+        self.dirty
+            .channels
+            .extend(written.iter().copied().chain(emptied));
         self.reroute(routing);
         Ok(written)
     }
@@ -168,7 +170,10 @@ impl Run {
         }
         if self.dirty.waiting {
             let waiting = self.stored_waiting();
-            items.push((WAITING.into(), Item::Value(encode_hidden(WAITING, &waiting)?)));
+            items.push((
+                WAITING.into(),
+                Item::Value(encode_hidden(WAITING, &waiting)?),
+            ));
         }
         Ok(items)
     }
@@ -242,7 +247,8 @@ impl Run {
     /// The names of the nodes that are due on the state.
     pub(super) fn next_names(&self) -> Vec<String> {
         let due = self.routing.due.iter();
-        due.map(|due| self.core.node_name(due.node).to_string()).collect()
+        due.map(|due| self.core.node_name(due.node).to_string())
+            .collect()
     }
 
     pub(super) async fn store(
@@ -278,7 +284,9 @@ impl Run {
             node: task.name.to_string(),
             state,
             asks: known.map(|record| record.asks.clone()).unwrap_or_default(),
-            answers: known.map(|record| record.answers.clone()).unwrap_or_default(),
+            answers: known
+                .map(|record| record.answers.clone())
+                .unwrap_or_default(),
         }
     }
 
@@ -318,7 +326,9 @@ impl Run {
         let rejected = self.scope.rejected();
         record.answers.retain(|(id, _)| !rejected.contains(id));
         if let Ended::Asked(asks) = &finished.ended {
-            record.asks.retain(|ask| record.answers.iter().any(|(id, _)| *id == ask.id));
+            record
+                .asks
+                .retain(|ask| record.answers.iter().any(|(id, _)| *id == ask.id));
             record.asks.extend(asks.iter().cloned());
         }
         Ok(record)

@@ -78,7 +78,10 @@ impl Run {
 
     fn visible(&self, writes: Vec<(Name, Value)>) -> Vec<(Name, Value)> {
         let output = &self.core.output.names;
-        writes.into_iter().filter(|(name, _)| output.contains(name)).collect()
+        writes
+            .into_iter()
+            .filter(|(name, _)| output.contains(name))
+            .collect()
     }
 
     /// The output, if one of its channels was written.
