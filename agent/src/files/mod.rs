@@ -38,6 +38,7 @@ mod stat;
 #[cfg(test)]
 #[cfg(unix)]
 mod tests;
+mod tools;
 mod walk;
 mod write;
 
@@ -50,6 +51,7 @@ pub use ls::{Entry, Listing, LsArgs, ls};
 pub use path::VirtualPath;
 pub use read::{Page, ReadArgs, Resume, Row, read};
 pub use stat::{Stat, stat};
+pub use tools::read_tools;
 pub use walk::Skipped;
 pub use write::{WriteArgs, Written, write};
 

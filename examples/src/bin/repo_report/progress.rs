@@ -1,0 +1,93 @@
+//! What the run does, as it does it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{Write, stderr};
+use std::sync::Arc;
+
+use superstep::checkpoint::TaskId;
+use superstep::{Event, Part, TaskInput};
+use superstep_agent::message::ToolCall;
+
+/// Follows a run's tasks and says on the error output which superstep runs, and which subagent does what.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// What each `task` call hands over, by the namespace of its nested run.
+    parts: HashMap<String, String>,
+    /// Supersteps seen, each once, however many tasks it has.
+    seen: BTreeSet<(Arc<str>, i64)>,
+}
+
+impl Progress {
+    /// How many supersteps ran: the outermost graph's, and all.
+    pub(crate) fn supersteps(&self) -> (usize, usize) {
+        let outer = self.seen.iter().filter(|(namespace, _)| namespace.is_empty());
+        (outer.count(), self.seen.len())
+    }
+
+    pub(crate) fn follow(&mut self, part: &Part) {
+        match &part.event {
+            Event::TaskStarted {
+                task,
+                node,
+                input,
+                step,
+                ..
+            } => {
+                self.seen.insert((Arc::clone(&part.namespace), *step));
+                let doing = self.doing(&part.namespace, *task, node, input);
+                self.say(&part.namespace, *step, &doing);
+            }
+            Event::TaskEnded {
+                node,
+                error: Some(error),
+                step,
+                ..
+            } => self.say(&part.namespace, *step, &format!("{node} failed: {error}")),
+            _ => {}
+        }
+    }
+
+    fn doing(&mut self, namespace: &str, task: TaskId, node: &str, input: &TaskInput) -> String {
+        let TaskInput::Payload(payload) = input else {
+            return format!("{node} …");
+        };
+        let Some(call) = payload.get::<ToolCall>() else {
+            return node.to_owned();
+        };
+        let text = short(&summary(call));
+        if call.name == "task" {
+            let separator = if namespace.is_empty() { "" } else { "|" };
+            let nested = format!("{namespace}{separator}{node}:{task}");
+            self.parts.insert(nested, text.clone());
+        }
+        format!("{} {text}", call.name)
+    }
+
+    fn say(&self, namespace: &str, step: i64, doing: &str) {
+        let who = match self.parts.get(namespace) {
+            Some(part) => format!("surveyor ({part})"),
+            None if namespace.is_empty() => "coordinator".to_owned(),
+            None => "surveyor".to_owned(),
+        };
+        // Nobody may be listening any more.
+        let _ = writeln!(stderr(), "superstep {step:>3}  {who}: {doing}");
+    }
+}
+
+/// The argument that says most.
+fn summary(call: &ToolCall) -> String {
+    let argument = |name: &str| Some(call.args.0.get(name)?.as_str()?.to_owned());
+    let pattern = argument("pattern").map(|pattern| format!("{pattern} "));
+    let rest = ["path", "description"].iter().find_map(|name| argument(name));
+    format!("{}{}", pattern.unwrap_or_default(), rest.unwrap_or_default())
+}
+
+fn short(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let clean = line.chars().filter(|character| !character.is_control());
+    let mut short: String = clean.take(72).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
