@@ -13,9 +13,9 @@ use superstep_agent::files::{Disk, read_tools};
 use superstep_agent::middleware::{Middleware, approve, limit_model_calls, patch_tool_calls};
 use superstep_agent::model::ChatModel;
 use superstep_agent::tool::{Tool, ToolResult};
-use superstep_examples::planner::{COORDINATOR_PROMPT, SURVEYOR, SURVEYOR_PROMPT, request};
 
 use crate::error::Failed;
+use crate::prompts::{COORDINATOR, SURVEYOR, SURVEYOR_PROMPT, request};
 
 /// The directory that the thread surveys.
 const ROOT: Key<String> = Key::last("root");
@@ -80,7 +80,7 @@ impl Job {
         };
         let mut coordinator = create_agent(model)
             .named("coordinator")
-            .system_prompt(COORDINATOR_PROMPT)
+            .system_prompt(COORDINATOR)
             .tools(read_tools(disk))
             .tool(task_tool([subagent]))
             .tool(write_report(report.to_owned()))

@@ -5,6 +5,7 @@ mod error;
 mod job;
 mod place;
 mod progress;
+mod prompts;
 
 use std::path::Path;
 use std::process::ExitCode;
