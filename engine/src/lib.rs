@@ -52,8 +52,8 @@
 //! # }
 //! ```
 //!
-//! **This crate does not know** messages, models, prompts, tools or tokens, no HTTP and no database driver.
-//! It has no global state and reads no clock.
+//! **This crate does not know** what a message, a model, a prompt, a tool or a token is; it has no HTTP,
+//! no database driver and no global state, and it reads no clock.
 
 // Indices into a graph's own lists come from the graph itself: `build` makes them, and names are
 // turned into indices at the border. Everything that comes from outside is looked up by name.
