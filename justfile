@@ -24,12 +24,19 @@ doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
 # Each crate with each of its features alone, so that none leans on what another switches on.
+# `cargo hack` finds the features itself (`cargo install cargo-hack`); without it this list has to be complete.
 features:
-    cargo check -p superstep-channels
-    cargo check -p superstep-checkpoint
-    cargo check -p superstep-checkpoint --features sqlite
-    cargo check -p superstep
-    cargo check -p superstep-agent
+    #!/usr/bin/env bash
+    set -euo pipefail
+    if cargo hack --version >/dev/null 2>&1; then
+        cargo hack check --workspace --each-feature
+    else
+        cargo check -p superstep-channels
+        cargo check -p superstep-checkpoint
+        cargo check -p superstep-checkpoint --features sqlite
+        cargo check -p superstep
+        cargo check -p superstep-agent
+    fi
 
 # Licences, duplicate versions and origins of all dependencies. Get it with `cargo install cargo-deny`.
 deny:
