@@ -1,10 +1,9 @@
 # Short names for what developers run. Get `just` with `cargo install just`; every line also works without it.
 
-# What is said about a recipe comes from the comment above it.
 _default:
     @just --list
 
-# All that must hold before a change is handed in; the order is from cheap to dear.
+# All that must hold before a change is handed in.
 verify: fmt lint test doc features deny
 
 # The tests of all crates, doc tests and the README's example included.
@@ -24,13 +23,13 @@ doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
 # Each crate with each of its features alone, so that none leans on what another switches on.
-# `cargo hack` finds the features itself (`cargo install cargo-hack`); without it this list has to be complete.
 features:
     #!/usr/bin/env bash
     set -euo pipefail
     if cargo hack --version >/dev/null 2>&1; then
         cargo hack check --workspace --each-feature
     else
+        # Without `cargo hack` (`cargo install cargo-hack`) the features have to be listed here.
         cargo check -p superstep-channels
         cargo check -p superstep-checkpoint
         cargo check -p superstep-checkpoint --features sqlite
