@@ -1,4 +1,59 @@
 //! A Pregel engine for stateful, long-running, interruptible workflows.
+//!
+//! A [`Graph`] is built once from async functions, its *nodes*. A [`Thread`] is one long-lived run of it.
+//! It moves in *supersteps*: plan which nodes are due, run them concurrently on the same frozen state,
+//! fold what they wrote into the channels of the state, save a checkpoint; until nothing is due or a node asks.
+//!
+//! | you want | take |
+//! |---|---|
+//! | a state with types | `#[derive(State)]`, see [`State`](derive@State) |
+//! | a graph that comes from data at run time | `Graph<`[`Json`](channels::Json)`>`, [`Node::named`], [`ChannelSpec`](channels::ChannelSpec) |
+//! | to go on to a fixed node, or to one of several | [`edge`](GraphBuilder::edge), [`branch`](GraphBuilder::branch), [`Update::goto`] |
+//! | to wait for several nodes | [`join`](GraphBuilder::join), [`defer`](GraphBuilder::defer) |
+//! | many tasks of one node, each with its own input | [`Update::send`] |
+//! | to ask a human, or anybody outside | [`Context::interrupt`], then [`Thread::resume`] |
+//! | a graph inside a graph | [`subgraph`](GraphBuilder::subgraph), or [`Context::run`] inside a node |
+//! | to watch a run | [`RunBuilder::stream`], [`Context::emit`] |
+//! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
+//! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
+//! | to keep threads in a file | `SqliteCheckpointer`, with the feature `sqlite` of `superstep-checkpoint` |
+//! | to run tasks on other machines | [`Executor`] |
+//!
+//! State changes exactly once, side effects happen at least once: a node whose result was not saved before a crash
+//! runs again, and so does a node that asked. [`Context::task`] is the key by which a side effect knows that it
+//! happened already.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use superstep::prelude::*;
+//!
+//! #[derive(State, Clone, Default, Serialize, Deserialize)]
+//! struct Count {
+//!     value: u32,
+//! }
+//!
+//! const UP: Node<Count> = Node::new("up");
+//!
+//! async fn up(count: Count, _: Context) -> NodeResult {
+//!     Ok(Update::new().put(Count::VALUE, count.value + 1))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let graph = Graph::<Count>::builder()
+//!     .node(UP, up)
+//!     .entry(UP)
+//!     .branch(UP, |count| (count.value < 3).then_some(UP))
+//!     .build()?;
+//! let thread = graph.thread(&MemoryCheckpointer::new(), "count-to-three");
+//! let outcome = thread.start(Count::default()).await?;
+//! assert_eq!(outcome.done().map(|count| count.value), Some(3));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **This crate does not know** what a message, a model, a prompt, a tool or a token is; it has no HTTP,
+//! no database driver and no global state, and it reads no clock.
 
 // Indices into a graph's own lists come from the graph itself: `build` makes them, and names are
 // turned into indices at the border. Everything that comes from outside is looked up by name.
@@ -50,3 +105,8 @@ pub mod prelude {
         State, Update,
     };
 }
+
+/// The README's code, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
