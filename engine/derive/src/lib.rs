@@ -15,7 +15,7 @@ use syn::{
 /// | attribute | channel | an empty channel reads as |
 /// |---|---|---|
 /// | none | last value | an error; `None` for an `Option` |
-/// | `#[default]` | last value | the type's default |
+/// | `#[or_default]` | last value | the type's default |
 /// | `#[reduce(fold)]` | reduce | the type's default |
 /// | `#[delta(fold)]` | delta | the type's default |
 /// | `#[topic]` | topic | the empty list |
@@ -27,7 +27,7 @@ use syn::{
 /// where it is not the type that is read.
 #[proc_macro_derive(
     State,
-    attributes(default, reduce, delta, topic, ephemeral, any, untracked)
+    attributes(or_default, reduce, delta, topic, ephemeral, any, untracked)
 )]
 pub fn derive_state(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -192,7 +192,7 @@ fn rule(field: &Field) -> Result<Rule> {
         });
     }
     attr.meta.require_path_only()?;
-    let last = constructor == "default";
+    let last = constructor == "or_default";
     let constructor = if last { ident("last") } else { constructor };
     Ok(Rule::Plain {
         constructor,
@@ -255,7 +255,7 @@ impl Channel {
                 fold,
                 update,
             } => {
-                let update = update.as_ref().unwrap_or(value);
+                let update = update.as_deref().unwrap_or(value);
                 quote! {
                     #docs
                     pub const #constant: ::superstep::channels::Key<#value, #update> =

@@ -5,6 +5,7 @@ mod draw;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -44,8 +45,10 @@ impl<S: State> Graph<S> {
     }
 
     /// A thread that is stored nowhere: it can run, but not be taken up again.
+    /// Its id is drawn by lot, so that its tasks have ids of their own too.
     pub fn detached(&self) -> Thread<S> {
-        Thread::new(self.clone(), None, Place::root("detached"))
+        let lot = RandomState::new().build_hasher().finish();
+        Thread::new(self.clone(), None, Place::root(format!("detached-{lot:016x}")))
     }
 }
 
