@@ -119,7 +119,7 @@ enum Rule {
     Fold {
         constructor: Ident,
         fold: syn::Path,
-        update: Option<Type>,
+        update: Option<Box<Type>>,
     },
 }
 
