@@ -188,7 +188,7 @@ fn rule(field: &Field) -> Result<Rule> {
         return Ok(Rule::Fold {
             constructor,
             fold,
-            update,
+            update: update.map(Box::new),
         });
     }
     attr.meta.require_path_only()?;
