@@ -1,0 +1,195 @@
+//! What the reference does with updates, inputs and targets before they reach its channels.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+use superstep::channels::{Json, Value as Erased};
+use superstep::{Node, Target, Update};
+
+use super::fault::Fault;
+use super::world::World;
+use crate::expr::Val;
+use crate::folds::assign_ids;
+use crate::ops::{self, Command, Item, Return, Write};
+use crate::spec::{Channel, Fold, Graph, Sources};
+
+const END: &str = "__end__";
+
+/// The names of a graph, and what is done with them.
+pub(super) struct Rules {
+    pub(super) world: World,
+    pub(super) channels: BTreeMap<String, Channel>,
+    /// The keys an input may have.
+    inputs: BTreeSet<String>,
+    /// The nodes in the order of their definition, with all that can trigger them.
+    nodes: Vec<(String, Vec<String>)>,
+    /// The nodes that hold graphs.
+    pub(super) nests: BTreeSet<String>,
+}
+
+impl Rules {
+    pub(super) fn new(spec: &Graph, world: &World) -> Self {
+        let private = spec.nodes.iter().flat_map(|node| &node.private);
+        let declared = spec.channels.iter().chain(private);
+        let channels: BTreeMap<_, _> = declared.map(|(k, c)| (k.clone(), c.clone())).collect();
+        let inputs = spec.input.clone();
+        let inputs = inputs.unwrap_or_else(|| spec.channels.keys().cloned().collect());
+        let nodes = spec.nodes.iter().map(|node| (node.name.clone(), triggers(spec, &node.name)));
+        let nests = spec.nodes.iter().filter(|node| super::build::nests(&node.body));
+        Rules {
+            world: world.clone(),
+            channels,
+            inputs: inputs.into_iter().collect(),
+            nodes: nodes.collect(),
+            nests: nests.map(|node| node.name.clone()).collect(),
+        }
+    }
+
+    /// What can trigger a node.
+    pub(super) fn triggers(&self, node: &str) -> &[String] {
+        let found = self.nodes.iter().find(|(name, _)| name == node);
+        found.map_or(&[], |(_, triggers)| triggers)
+    }
+
+    /// The position of a node in the order of definition.
+    pub(super) fn position(&self, node: &str) -> Option<usize> {
+        self.nodes.iter().position(|(name, _)| name == node)
+    }
+
+    /// A state as bodies and results show it: a topic that holds nothing is not there.
+    pub(super) fn seen(&self, state: Value) -> Value {
+        let Value::Object(mut members) = state else {
+            return state;
+        };
+        members.retain(|key, value| {
+            let topic = matches!(self.channels.get(key), Some(Channel::Topic { .. }));
+            let nothing = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+            !(topic && nothing)
+        });
+        members.into()
+    }
+
+    /// The update that new input makes.
+    pub(super) fn input(&self, writes: Vec<(String, Write)>) -> Update {
+        let known = writes.into_iter().filter(|(key, _)| self.inputs.contains(key));
+        self.write(Update::new(), known.collect())
+    }
+
+    /// The update of what a body returned.
+    pub(super) fn returned(&self, returned: Return) -> Result<Update, Fault> {
+        match returned {
+            Return::Command(command) => self.command(Update::new(), command),
+            Return::Value(value) => Ok(self.write(Update::new(), self.plain(value)?)),
+            Return::List(items) => self.list(items),
+            Return::Parent(_) => {
+                self.world.lacks("commands to the graph above");
+                Ok(Update::new())
+            }
+            Return::Result { .. } => {
+                self.world.lacks("functional tasks");
+                Ok(Update::new())
+            }
+        }
+    }
+
+    fn plain(&self, value: Val) -> Result<Vec<(String, Write)>, Fault> {
+        ops::writes(value).map_err(|_| Fault::InvalidUpdate)
+    }
+
+    fn list(&self, items: Vec<Item>) -> Result<Update, Fault> {
+        if !items.iter().any(|item| matches!(item, Item::Command(_))) {
+            return Err(Fault::InvalidUpdate);
+        }
+        items.into_iter().try_fold(Update::new(), |update, item| match item {
+            Item::Update(value) => Ok(self.write(update, self.plain(value)?)),
+            Item::Command(command) => self.command(update, command),
+        })
+    }
+
+    /// Adds a command's writes and targets.
+    pub(super) fn command(&self, update: Update, command: Command) -> Result<Update, Fault> {
+        let targets = self.targets(command.goto)?;
+        let update = self.write(update, command.writes);
+        Ok(targets.into_iter().fold(update, Update::target))
+    }
+
+    /// Adds writes; keys that are no channel are dropped.
+    fn write(&self, update: Update, writes: Vec<(String, Write)>) -> Update {
+        writes.into_iter().fold(update, |update, (key, write)| {
+            let Some(channel) = self.channels.get(&key) else {
+                return update;
+            };
+            match self.prepared(channel, write) {
+                Write::Plain(value) => update.put_value(key, Erased::new(Json(value))),
+                Write::Overwrite(value) => update.overwrite_value(key, Erased::new(Json(value))),
+            }
+        })
+    }
+
+    fn prepared(&self, channel: &Channel, write: Write) -> Write {
+        let (Channel::Reduce { op, .. } | Channel::Delta { op, .. }) = channel else {
+            return write;
+        };
+        let mut write = overwritten(write);
+        match (&mut write, channel) {
+            (Write::Plain(value), _) if *op == Fold::Messages => {
+                assign_ids(value, || self.world.next_message());
+            }
+            (Write::Overwrite(value), Channel::Delta { .. }) if value.is_null() => {
+                *value = op.zero()().0;
+            }
+            _ => {}
+        }
+        write
+    }
+
+    /// The engine's targets; the end and unknown nodes are dropped.
+    pub(super) fn targets(&self, targets: Vec<ops::Target>) -> Result<Vec<Target>, Fault> {
+        let mut known = Vec::new();
+        for target in targets {
+            match target {
+                ops::Target::Node(name) if self.position(&name).is_some() => {
+                    known.push(Node::<Json>::named(name).into());
+                }
+                ops::Target::Node(_) => {}
+                ops::Target::Send(send) if send.node == END => return Err(Fault::InvalidUpdate),
+                ops::Target::Send(send) => {
+                    if send.timeout_ms.is_some() {
+                        self.world.lacks("time limits");
+                    }
+                    if self.position(&send.node).is_some() {
+                        known.push(Node::named(send.node).with(Json(send.arg)));
+                    }
+                }
+            }
+        }
+        Ok(known)
+    }
+}
+
+/// An overwrite can also be written as an object.
+fn overwritten(write: Write) -> Write {
+    let Write::Plain(Value::Object(members)) = &write else {
+        return write;
+    };
+    overwrite_value(members).map_or(write.clone(), Write::Overwrite)
+}
+
+fn overwrite_value(members: &Map<String, Value>) -> Option<Value> {
+    let tagged = members.get("type").is_some_and(|tag| tag == "__overwrite__");
+    match members.len() {
+        1 => members.get("__overwrite__").cloned(),
+        2 if tagged => members.get("value").cloned(),
+        _ => None,
+    }
+}
+
+/// The channels that trigger a node in the reference.
+fn triggers(spec: &Graph, node: &str) -> Vec<String> {
+    let joins = spec.edges.iter().filter(|edge| edge.1 == node);
+    let joins = joins.filter_map(|edge| match &edge.0 {
+        Sources::One(_) => None,
+        Sources::All(sources) => Some(format!("join:{}:{node}", sources.join("+"))),
+    });
+    std::iter::once(format!("branch:to:{node}")).chain(joins).collect()
+}
