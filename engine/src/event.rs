@@ -64,6 +64,8 @@ pub enum Event {
         node: Name,
         /// The writes, in order.
         writes: Vec<(Name, Value)>,
+        /// The task finished in an earlier run; it did not run again.
+        cached: bool,
     },
     /// What a node emitted. ([`Modes::CUSTOM`])
     Custom {

@@ -52,9 +52,9 @@ pub struct TaskState {
     pub node: Name,
     /// Its number among the sends, if it was sent.
     pub send: Option<usize>,
-    /// What it asks. Of a checkpoint that was addressed by id: also what was answered since.
+    /// What it asks. Of a checkpoint that was addressed by id: what it asked last, also if that was answered since.
     pub asks: Vec<Ask>,
-    /// Why it failed, if it did.
+    /// Why it failed the last time it did, also if it finished since.
     pub error: Option<String>,
     /// What it wrote, if it finished.
     pub writes: Option<Vec<(Name, Value)>>,

@@ -9,7 +9,7 @@ use super::body::{Body, decide};
 use super::rules::Rules;
 use super::world::World;
 use super::{Lacking, channels};
-use crate::spec::{self, Checkpointer, Graph, Op, Sources, Spec};
+use crate::spec::{self, Checkpointer, Graph, Sources, Spec};
 
 const START: &str = "__start__";
 const END: &str = "__end__";
@@ -207,22 +207,4 @@ fn known<'a>(rules: &Rules, names: impl IntoIterator<Item = &'a String>) -> Resu
         true => Ok(()),
         false => Err(Refusal::Invalid),
     }
-}
-
-/// Whether a body runs graphs of its own.
-pub(super) fn nests(body: &spec::Body) -> bool {
-    match body {
-        spec::Body::Subgraph(_) => true,
-        spec::Body::Ops(ops) => calls(ops),
-    }
-}
-
-fn calls(ops: &[Op]) -> bool {
-    ops.iter().any(|op| match op {
-        Op::Call { .. } => true,
-        Op::If {
-            then, otherwise, ..
-        } => calls(then) || calls(otherwise),
-        _ => false,
-    })
 }

@@ -1,6 +1,7 @@
 //! What the reference does with updates, inputs and targets before they reach its channels.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use superstep::channels::{Json, Value as Erased};
@@ -9,9 +10,9 @@ use superstep::{Node, Target, Update};
 use super::fault::Fault;
 use super::world::World;
 use crate::expr::Val;
-use crate::folds::assign_ids;
+use crate::folds::{assign_ids, without_given_ids};
 use crate::ops::{self, Command, Item, Return, Write};
-use crate::spec::{Channel, Fold, Graph, Sources};
+use crate::spec::{Body, Channel, Fold, Graph, Op, Sources, Spec};
 
 const END: &str = "__end__";
 
@@ -23,8 +24,8 @@ pub(super) struct Rules {
     inputs: BTreeSet<String>,
     /// The nodes in the order of their definition, with all that can trigger them.
     nodes: Vec<(String, Vec<String>)>,
-    /// The nodes that hold graphs.
-    pub(super) nests: BTreeSet<String>,
+    /// The rules of the graphs inside nodes; of a node that calls several, those of the first.
+    nested: BTreeMap<String, Arc<Rules>>,
 }
 
 impl Rules {
@@ -35,14 +36,28 @@ impl Rules {
         let inputs = spec.input.clone();
         let inputs = inputs.unwrap_or_else(|| spec.channels.keys().cloned().collect());
         let nodes = spec.nodes.iter().map(|node| (node.name.clone(), triggers(spec, &node.name)));
-        let nests = spec.nodes.iter().filter(|node| super::build::nests(&node.body));
+        let nested = spec.nodes.iter().filter_map(|node| {
+            let inner = inner(&node.body, &world.library)?;
+            Some((node.name.clone(), Arc::new(Rules::new(inner, world))))
+        });
         Rules {
             world: world.clone(),
             channels,
             inputs: inputs.into_iter().collect(),
             nodes: nodes.collect(),
-            nests: nests.map(|node| node.name.clone()).collect(),
+            nested: nested.collect(),
         }
+    }
+
+    /// The rules of the graph inside a node.
+    pub(super) fn inside(&self, node: &str) -> Option<&Rules> {
+        self.nested.get(node).map(|rules| &**rules)
+    }
+
+    /// The rules of the graph in a namespace.
+    pub(super) fn at(&self, namespace: &str) -> &Rules {
+        let nodes = namespace.split('|').filter_map(|part| part.split_once(':'));
+        nodes.fold(self, |rules, (node, _)| rules.inside(node).unwrap_or(rules))
     }
 
     /// What can trigger a node.
@@ -69,10 +84,26 @@ impl Rules {
         members.into()
     }
 
+    /// What was written to a key, as results show it: without the ids that a messages reducer gave.
+    pub(super) fn written(&self, key: &str, mut value: Value) -> Value {
+        if let Some(Channel::Reduce { op: Fold::Messages, .. }) = self.channels.get(key) {
+            without_given_ids(&mut value);
+        }
+        value
+    }
+
     /// The update that new input makes.
     pub(super) fn input(&self, writes: Vec<(String, Write)>) -> Update {
         let known = writes.into_iter().filter(|(key, _)| self.inputs.contains(key));
         self.write(Update::new(), known.collect())
+    }
+
+    /// What is sent to a graph, without the keys that it does not take.
+    fn accepted(&self, mut input: Value) -> Value {
+        if let Some(members) = input.as_object_mut() {
+            members.retain(|key, _| self.inputs.contains(key));
+        }
+        input
     }
 
     /// The update of what a body returned.
@@ -158,7 +189,11 @@ impl Rules {
                         self.world.lacks("time limits");
                     }
                     if self.position(&send.node).is_some() {
-                        known.push(Node::named(send.node).with(Json(send.arg)));
+                        let arg = match self.inside(&send.node) {
+                            Some(inner) => inner.accepted(send.arg),
+                            None => send.arg,
+                        };
+                        known.push(Node::named(send.node).with(Json(arg)));
                     }
                 }
             }
@@ -192,4 +227,26 @@ fn triggers(spec: &Graph, node: &str) -> Vec<String> {
         Sources::All(sources) => Some(format!("join:{}:{node}", sources.join("+"))),
     });
     std::iter::once(format!("branch:to:{node}")).chain(joins).collect()
+}
+
+/// The graph that a body runs, or the first that it calls.
+fn inner<'a>(body: &'a Body, library: &'a BTreeMap<String, Spec>) -> Option<&'a Graph> {
+    let spec = match body {
+        Body::Subgraph(spec) => &**spec,
+        Body::Ops(ops) => library.get(first_call(ops)?)?,
+    };
+    match spec {
+        Spec::Graph(graph) => Some(graph),
+        Spec::Entry(_) => None,
+    }
+}
+
+fn first_call(ops: &[Op]) -> Option<&str> {
+    ops.iter().find_map(|op| match op {
+        Op::Call { graph, .. } => Some(graph.as_str()),
+        Op::If {
+            then, otherwise, ..
+        } => first_call(then).or_else(|| first_call(otherwise)),
+        _ => None,
+    })
 }

@@ -10,7 +10,7 @@ use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, Thread, Update}
 
 use super::build::Built;
 use super::fault::{failure, unknown_interrupt};
-use super::show::{Events, View, question, snapshot};
+use super::show::{Events, Place, View, question, snapshot};
 use super::world::World;
 use super::{BoxError, Lacking};
 use crate::expr::{Env, Val};
@@ -142,14 +142,16 @@ impl Session {
         let thread = self.thread(&invoke.thread, invoke.at.as_ref()).await?;
         let run = self.options(self.enter(&thread, invoke).await?, invoke);
         let asked = invoke.stream.as_deref().unwrap_or_default();
-        let modes = asked.iter().fold(Modes::VALUES, |modes, mode| modes | of_mode(*mode));
+        // Values are the output, and checkpoints tell how tasks are ordered.
+        let always = Modes::VALUES | Modes::CHECKPOINTS;
+        let modes = asked.iter().fold(always, |modes, mode| modes | of_mode(*mode));
         let mut stream = match invoke.subgraphs {
             true => run.stream_nested(modes),
             false => run.stream(modes),
         };
-        let mut seen = Events::new(&self.built.rules, asked);
+        let mut seen = Events::new(&self.built.rules, &invoke.thread, asked);
         while let Some(part) = stream.next().await {
-            seen.add(&part)?;
+            seen.add(part)?;
         }
         let values = seen.output();
         if let Some(events) = events {
@@ -265,12 +267,12 @@ impl Session {
         let thread = self.thread(&read.thread, read.at.as_ref()).await?;
         let state = thread.state().await?;
         let rules = &self.built.rules;
-        if read.subgraphs && state.tasks.iter().any(|task| rules.nests.contains(&*task.node)) {
+        if read.subgraphs && state.tasks.iter().any(|task| rules.inside(&task.node).is_some()) {
             return Err(Lacking("states of nested graphs").into());
         }
         self.save(read.save.as_deref(), state.checkpoint);
         let view = if read.at.is_some() { View::Record } else { View::Live };
-        let snapshot = snapshot(&self.built.rules, &state, view)?;
+        let snapshot = snapshot(self.place(&read.thread), &state, view)?;
         Ok(StateRead { snapshot })
     }
 
@@ -284,13 +286,22 @@ impl Session {
         let pick = usize::try_from(read.pick.unwrap_or(0)).unwrap_or(0);
         let picked = states.get(pick).and_then(|state| state.checkpoint);
         self.save(read.save.as_deref(), picked);
-        let shown = states.iter().map(|state| snapshot(&self.built.rules, state, View::Record));
+        let place = self.place(&read.thread);
+        let shown = states.iter().map(|state| snapshot(place, state, View::Record));
         let mut snapshots = shown.collect::<Result<Vec<_>, _>>()?;
         if let Some(filter) = &read.filter {
             snapshots.retain(|snapshot| matches(snapshot, filter));
         }
         snapshots.truncate(read.limit.unwrap_or(usize::MAX));
         Ok(HistoryRead { snapshots })
+    }
+
+    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+        Place {
+            rules: &self.built.rules,
+            thread,
+            namespace: "",
+        }
     }
 
     fn stored(&self) -> Result<(), Stop> {

@@ -19,9 +19,20 @@ type Shown<T> = Result<T, CodecError>;
 const SENT: &str = "__pregel_push";
 const INTERRUPT: &str = "__interrupt__";
 
-/// A checkpoint's id. Those of nested graphs are counted anew in each namespace.
-pub(super) fn checkpoint(namespace: &str, id: CheckpointId) -> String {
-    token(Kind::Checkpoint, format!("{namespace}/{id}"))
+/// Where something that is shown comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The rules of the graph.
+    pub(super) rules: &'a Rules,
+    pub(super) thread: &'a str,
+    pub(super) namespace: &'a str,
+}
+
+impl Place<'_> {
+    /// A checkpoint's id. Each namespace of each thread counts its own.
+    fn checkpoint(self, namespace: &str, id: CheckpointId) -> String {
+        token(Kind::Checkpoint, format!("{}/{namespace}/{id}", self.thread))
+    }
 }
 
 /// An open question.
@@ -55,32 +66,34 @@ pub(super) enum View {
 }
 
 /// A state that was read.
-pub(super) fn snapshot(rules: &Rules, read: &engine::Snapshot, view: View) -> Shown<Snapshot> {
-    let ordered = ordered(rules, &read.tasks);
+pub(super) fn snapshot(place: Place<'_>, read: &engine::Snapshot, view: View) -> Shown<Snapshot> {
+    let rules = place.rules;
+    let ordered = ordered(rules, &read.tasks, Order::Definition);
     let due = ordered.iter().filter(|task| view == View::Record || !task.finished);
     let next = due.map(|task| task.node.to_string()).collect();
     let tasks: Vec<TaskState> =
-        ordered.iter().map(|state| task(rules, state, "")).collect::<Shown<_>>()?;
+        ordered.iter().map(|state| task(place, state)).collect::<Shown<_>>()?;
     Ok(Snapshot {
         values: rules.seen(read.values.json()?),
         next,
         interrupts: tasks.iter().flat_map(|task| task.interrupts.clone()).collect(),
         tasks,
-        ..bare(read, "")
+        ..bare(place, read)
     })
 }
 
 /// A snapshot's fixed part.
-fn bare(read: &engine::Snapshot, namespace: &str) -> Snapshot {
+fn bare(place: Place<'_>, read: &engine::Snapshot) -> Snapshot {
+    let own = |id| place.checkpoint(place.namespace, id);
     let parent = |(ns, id): &(String, CheckpointId)| Parent {
-        ns: self::namespace(ns),
-        id: checkpoint(ns, *id),
+        ns: namespace(ns),
+        id: place.checkpoint(ns, *id),
     };
     Snapshot {
         values: Value::Null,
         next: Vec::new(),
-        id: read.checkpoint.map(|id| checkpoint(namespace, id)),
-        parent: read.parent.map(|id| checkpoint(namespace, id)),
+        id: read.checkpoint.map(own),
+        parent: read.parent.map(own),
         source: read.source.map(|source| self::source(source).to_owned()),
         step: read.checkpoint.map(|_| read.step),
         tasks: Vec::new(),
@@ -101,39 +114,68 @@ fn source(source: Source) -> &'static str {
     }
 }
 
-/// Tasks in the order of the reference: sends, then nodes as they were defined.
-fn ordered<'a>(rules: &Rules, tasks: &'a [engine::TaskState]) -> Vec<&'a engine::TaskState> {
+/// The order of tasks that are no sends; sends come before them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// As a state that is read lists them.
+    Definition,
+    /// As a run lists them, which knows what changed.
+    Name,
+}
+
+impl Order {
+    /// A run lists the tasks of an edited state like a state that is read, since it does not know what changed.
+    fn of_run(source: Option<Source>) -> Self {
+        match source {
+            Some(Source::Update | Source::Fork) => Order::Definition,
+            _ => Order::Name,
+        }
+    }
+
+    fn key(self, rules: &Rules, node: &str) -> (Option<usize>, String) {
+        match self {
+            Order::Definition => (rules.position(node), String::new()),
+            Order::Name => (None, node.to_owned()),
+        }
+    }
+}
+
+fn ordered<'a>(
+    rules: &Rules,
+    tasks: &'a [engine::TaskState],
+    order: Order,
+) -> Vec<&'a engine::TaskState> {
     let mut tasks: Vec<_> = tasks.iter().collect();
     tasks.sort_by_key(|task| match task.send {
-        Some(at) => (0, Some(at)),
-        None => (1, rules.position(&task.node)),
+        Some(at) => (0, (Some(at), String::new())),
+        None => (1, order.key(rules, &task.node)),
     });
     tasks
 }
 
-fn task(rules: &Rules, state: &engine::TaskState, around: &str) -> Shown<TaskState> {
+fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskState> {
     let id = token(Kind::Task, state.id);
-    let separator = if around.is_empty() { "" } else { "|" };
-    let address = || Address {
-        ns: format!("{}{separator}{}:{id}", namespace(around), state.node),
+    let separator = if place.namespace.is_empty() { "" } else { "|" };
+    let address = |_| Address {
+        ns: format!("{}{separator}{}:{id}", namespace(place.namespace), state.node),
     };
-    let nests = rules.nests.contains(&*state.node) && state.writes.is_none();
+    let nested = place.rules.inside(&state.node).map(address);
     let writes = state.writes.as_ref();
     Ok(TaskState {
         name: state.node.to_string(),
         error: state.error.as_deref().map(bare_name),
         interrupts: questions(&state.asks),
-        result: writes.map(|writes| result(writes)).transpose()?,
-        state: nests.then(address).map(Nested::Address),
+        result: writes.map(|writes| result(place.rules, writes)).transpose()?,
+        state: nested.map(Nested::Address),
         id,
     })
 }
 
 /// What a task wrote, as an object; several writes to one key are marked.
-fn result(writes: &[(Name, Erased)]) -> Shown<Value> {
+fn result(rules: &Rules, writes: &[(Name, Erased)]) -> Shown<Value> {
     let mut by_key = BTreeMap::<&str, Vec<Value>>::new();
     for (key, value) in writes {
-        by_key.entry(key).or_default().push(value.to_json()?);
+        by_key.entry(key).or_default().push(rules.written(key, value.to_json()?));
     }
     let members = by_key.into_iter().map(|(key, mut values)| {
         let last = values.pop().unwrap_or_default();
@@ -146,13 +188,13 @@ fn result(writes: &[(Name, Erased)]) -> Shown<Value> {
 }
 
 /// What a task wrote, as the updates mode shows it.
-fn update(writes: &[(Name, Erased)]) -> Shown<Value> {
+fn update(rules: &Rules, writes: &[(Name, Erased)]) -> Shown<Value> {
     if writes.is_empty() {
         return Ok(Value::Null);
     }
     let members: Vec<(String, Value)> = writes
         .iter()
-        .map(|(key, value)| Ok((key.to_string(), value.to_json()?)))
+        .map(|(key, value)| Ok((key.to_string(), rules.written(key, value.to_json()?))))
         .collect::<Shown<_>>()?;
     let map: Map<String, Value> = members.iter().cloned().collect();
     Ok(if map.len() == members.len() {
@@ -166,18 +208,28 @@ fn update(writes: &[(Name, Erased)]) -> Shown<Value> {
 /// Turns the parts of a stream into the events of some modes.
 pub(super) struct Events<'a> {
     rules: &'a Rules,
+    thread: &'a str,
     modes: &'a [Mode],
     /// The latest values of each graph.
     values: HashMap<String, Value>,
+    /// How each graph orders its tasks now.
+    orders: HashMap<String, Order>,
+    /// Tasks that began, with what sorts them; told together.
+    starts: Vec<(StartKey, Part)>,
     pub(super) shown: Vec<Event>,
 }
 
+type StartKey = (bool, (Option<usize>, String));
+
 impl<'a> Events<'a> {
-    pub(super) fn new(rules: &'a Rules, modes: &'a [Mode]) -> Self {
+    pub(super) fn new(rules: &'a Rules, thread: &'a str, modes: &'a [Mode]) -> Self {
         Events {
             rules,
+            thread,
             modes,
             values: HashMap::new(),
+            orders: HashMap::new(),
+            starts: Vec::new(),
             shown: Vec::new(),
         }
     }
@@ -187,28 +239,56 @@ impl<'a> Events<'a> {
         self.values.remove("").unwrap_or_else(|| json!({}))
     }
 
-    pub(super) fn add(&mut self, part: &Part) -> Shown<()> {
+    /// Takes the next part. The reference tells of sends before other tasks that begin.
+    pub(super) fn add(&mut self, part: Part) -> Shown<()> {
+        if let engine::Event::TaskStarted { node, triggers, .. } = &part.event {
+            let order = self.orders.get(&*part.namespace).copied();
+            let rules = self.rules.at(&part.namespace);
+            let key = match is_sent(triggers) {
+                true => (false, (None, String::new())),
+                false => (true, order.unwrap_or(Order::Name).key(rules, node)),
+            };
+            self.starts.push((key, part));
+            return Ok(());
+        }
+        let mut starts = std::mem::take(&mut self.starts);
+        starts.sort_by(|(a, _), (b, _)| a.cmp(b));
+        starts.iter().try_for_each(|(_, start)| self.tell(start))?;
+        self.tell(&part)
+    }
+
+    fn tell(&mut self, part: &Part) -> Shown<()> {
         let ns = &*part.namespace;
+        let rules = self.rules.at(ns);
         match &part.event {
             engine::Event::Values(fields) => {
-                let values = self.rules.seen(fields.json()?);
+                let values = rules.seen(fields.json()?);
                 self.values.insert(ns.to_owned(), values.clone());
                 self.show(Mode::Values, ns, values);
             }
-            engine::Event::Update { node, writes } => {
-                let update = update(writes)?;
-                self.show(Mode::Updates, ns, json!({ &**node: update }));
+            engine::Event::Update {
+                node,
+                writes,
+                cached,
+            } => {
+                let mut data = json!({ &**node: update(rules, writes)? });
+                if *cached {
+                    data["__metadata__"] = json!({ "cached": true });
+                }
+                self.show(Mode::Updates, ns, data);
             }
             engine::Event::Custom { node, value } => {
                 self.show(Mode::Custom, ns, json!({ "node": node, "value": value }));
             }
             engine::Event::TaskStarted { .. } | engine::Event::TaskEnded { .. } => {
-                let (kind, step, data) = self.task(&part.event)?;
+                let (kind, step, data) = task_event(rules, &part.event)?;
                 self.show(Mode::Tasks, ns, data.clone());
                 self.debug(ns, kind, step, data);
             }
             engine::Event::Checkpoint(read) => {
-                let data = self.checkpoint(read, ns)?;
+                let order = Order::of_run(read.source);
+                self.orders.insert(ns.to_owned(), order);
+                let data = self.checkpoint(rules, read, ns, order)?;
                 self.show(Mode::Checkpoints, ns, data.clone());
                 self.debug(ns, "checkpoint", read.step, data);
             }
@@ -233,57 +313,22 @@ impl<'a> Events<'a> {
         self.show(Mode::Debug, ns, data);
     }
 
-    fn task(&self, event: &engine::Event) -> Shown<(&'static str, i64, Value)> {
-        Ok(match event {
-            engine::Event::TaskStarted {
-                task,
-                node,
-                input,
-                triggers,
-                step,
-            } => {
-                let input = match input {
-                    TaskInput::State(fields) => self.rules.seen(fields.json()?),
-                    TaskInput::Payload(value) => value.to_json()?,
-                };
-                let triggers = if *triggers == ["send"] {
-                    vec![SENT.to_owned()]
-                } else {
-                    self.rules.triggers(node).to_vec()
-                };
-                let data = json!({
-                    "id": token(Kind::Task, task), "name": node, "input": input, "triggers": triggers,
-                });
-                ("task", *step, data)
-            }
-            engine::Event::TaskEnded {
-                task,
-                node,
-                writes,
-                error,
-                asks,
-                step,
-            } => {
-                let mut data = json!({
-                    "id": token(Kind::Task, task), "name": node, "result": result(writes)?,
-                });
-                if let Some(error) = error {
-                    data["error"] = bare_name(error).into();
-                }
-                if !asks.is_empty() {
-                    data["interrupts"] = json!(questions(asks));
-                }
-                ("task_result", *step, data)
-            }
-            _ => ("", 0, Value::Null),
-        })
-    }
-
     /// A checkpoint as its event shows it: without open questions beside those of the tasks.
-    fn checkpoint(&self, read: &engine::Snapshot, ns: &str) -> Shown<Value> {
-        let ordered = ordered(self.rules, &read.tasks);
+    fn checkpoint(
+        &self,
+        rules: &Rules,
+        read: &engine::Snapshot,
+        namespace: &str,
+        order: Order,
+    ) -> Shown<Value> {
+        let place = Place {
+            rules,
+            thread: self.thread,
+            namespace,
+        };
+        let ordered = ordered(rules, &read.tasks, order);
         let mut tasks =
-            ordered.iter().map(|state| task(self.rules, state, ns)).collect::<Shown<Vec<_>>>()?;
+            ordered.iter().map(|state| task(place, state)).collect::<Shown<Vec<_>>>()?;
         for task in &mut tasks {
             if task.error.is_some() {
                 task.interrupts.clear();
@@ -292,10 +337,10 @@ impl<'a> Events<'a> {
             task.result = task.result.take().filter(|result| *result != json!({}));
         }
         let snapshot = Snapshot {
-            values: self.rules.seen(read.values.json()?),
+            values: rules.seen(read.values.json()?),
             next: ordered.iter().map(|task| task.node.to_string()).collect(),
             tasks,
-            ..bare(read, ns)
+            ..bare(place, read)
         };
         Ok(json!(snapshot))
     }
@@ -323,4 +368,55 @@ fn from_one_task(ns: &str, a: &Ask, b: &Ask) -> bool {
         (!first.is_empty()).then(|| first.to_owned())
     };
     task(a).is_some() && task(a) == task(b)
+}
+
+/// The start or the end of a task: what debug calls it, its superstep, and what it says.
+fn task_event(rules: &Rules, event: &engine::Event) -> Shown<(&'static str, i64, Value)> {
+    Ok(match event {
+        engine::Event::TaskStarted {
+            task,
+            node,
+            input,
+            triggers,
+            step,
+        } => {
+            let input = match input {
+                TaskInput::State(fields) => rules.seen(fields.json()?),
+                TaskInput::Payload(value) => value.to_json()?,
+            };
+            let triggers = if is_sent(triggers) {
+                vec![SENT.to_owned()]
+            } else {
+                rules.triggers(node).to_vec()
+            };
+            let data = json!({
+                "id": token(Kind::Task, task), "name": node, "input": input, "triggers": triggers,
+            });
+            ("task", *step, data)
+        }
+        engine::Event::TaskEnded {
+            task,
+            node,
+            writes,
+            error,
+            asks,
+            step,
+        } => {
+            let mut data = json!({
+                "id": token(Kind::Task, task), "name": node, "result": result(rules, writes)?,
+            });
+            if let Some(error) = error {
+                data["error"] = bare_name(error).into();
+            }
+            if !asks.is_empty() {
+                data["interrupts"] = json!(questions(asks));
+            }
+            ("task_result", *step, data)
+        }
+        _ => ("", 0, Value::Null),
+    })
+}
+
+fn is_sent(triggers: &[String]) -> bool {
+    triggers == ["send"]
 }

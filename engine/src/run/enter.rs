@@ -26,8 +26,8 @@ pub(crate) enum Enter {
         answers: Vec<Answer>,
         /// An edit of the state.
         edit: Option<Update>,
-        /// The checkpoint was named, so its tasks run anew and ask anew.
-        replay: bool,
+        /// The checkpoint was named. With nothing new its tasks run anew and ask anew.
+        addressed: bool,
     },
 }
 
@@ -42,11 +42,13 @@ impl Run {
             Enter::Go {
                 answers,
                 edit,
-                replay,
+                addressed,
             } => {
                 self.passes_breakpoint = true;
-                if replay {
-                    self.replay().await?;
+                match addressed {
+                    false => {}
+                    true if answers.is_empty() && edit.is_none() => self.replay().await?,
+                    true => self.reopen().await?,
                 }
                 self.accept(answers).await?;
                 if let Some(update) = edit {
@@ -135,6 +137,24 @@ impl Run {
             }
         };
         self.store(fork.into_iter().chain(start)).await
+    }
+
+    /// Makes what tasks asked on the way from this checkpoint to another open again.
+    async fn reopen(&mut self) -> Result<(), RunError> {
+        let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
+            return Ok(());
+        };
+        // Newest last: if several branches went on from here, the latest counts.
+        for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
+            let mut record = Record::open(&task.record)?;
+            if task.child.is_some() && !record.asks.is_empty() {
+                record.answers.retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
+                record.state = RecordState::Open;
+                self.records.entry(task.id).or_insert(record);
+            }
+        }
+        self.use_answers();
+        Ok(())
     }
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use superstep_channels::Write;
 use superstep_checkpoint::{
     Channel as Stored, Checkpointer, CheckpointId, Header, Loaded, Place, Source, StoredTask,
-    decode_log, frame,
+    decode_log,
+    frame::{self, FrameError},
 };
 
 use super::apply::{Due, Routing};
@@ -202,12 +203,20 @@ impl Run {
         let mut logs = Logs::new();
         for (name, bytes) in saver.logs(&self.place, id).await? {
             let channel = self.core.channel(&name)?;
-            let spec = &self.core.channels[channel];
-            let mut batches = decode_log(&bytes, spec).map_err(RunError::unreadable(&name, id))?;
-            // Batches of edits stand before the tasks' own.
-            logs.insert(channel, batches.pop().unwrap_or_default().into_iter());
+            let own = self.own_writes(channel, &bytes).map_err(RunError::unreadable(&name, id))?;
+            logs.insert(channel, own);
         }
         Ok(logs)
+    }
+
+    /// The tasks' own writes in a log; batches of edits stand before them.
+    pub(super) fn own_writes(
+        &self,
+        channel: ChannelIx,
+        log: &[u8],
+    ) -> Result<std::vec::IntoIter<Write>, FrameError> {
+        let mut batches = decode_log(log, &self.core.channels[channel])?;
+        Ok(batches.pop().unwrap_or_default().into_iter())
     }
 
     fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(

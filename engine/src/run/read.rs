@@ -173,7 +173,7 @@ impl Run {
                 Path::State => None,
             },
             asks: result.map(|(record, _)| record.asks.clone()).unwrap_or_default(),
-            error: result.and_then(|(record, _)| record.error()),
+            error: result.and_then(|(record, _)| record.error.clone()),
             writes: done.map(|done| self.named(done)),
             finished: done.is_some(),
         }

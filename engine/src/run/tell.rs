@@ -50,7 +50,7 @@ impl Run {
 
     pub(super) fn tell_ended(&self, finished: &Finished) {
         if let Ended::Done(done) = &finished.ended {
-            self.tell_update(&finished.task, done);
+            self.tell_update(&finished.task, done, false);
         }
         self.emit(Modes::TASKS, || {
             let (writes, error, asks) = match &finished.ended {
@@ -69,10 +69,11 @@ impl Run {
         });
     }
 
-    pub(super) fn tell_update(&self, task: &Planned, done: &Done) {
+    pub(super) fn tell_update(&self, task: &Planned, done: &Done, cached: bool) {
         self.emit(Modes::UPDATES, || Event::Update {
             node: task.name.clone(),
             writes: self.visible(self.named(done)),
+            cached,
         });
     }
 
