@@ -99,7 +99,7 @@ fn describe(
         builder = builder.channel(channels::spec(key, channel)?);
     }
     for declared in &spec.nodes {
-        builder = node(builder, name, declared, spec, &rules)?;
+        builder = node(builder, name, declared, &rules)?;
     }
     builder = edges(builder, spec);
     builder = branches(builder, spec, &rules)?;
@@ -111,7 +111,6 @@ fn node(
     builder: GraphBuilder<Json>,
     graph: &str,
     declared: &spec::Node,
-    spec: &Graph,
     rules: &Arc<Rules>,
 ) -> Result<GraphBuilder<Json>, Refusal> {
     if let Some(lacking) = lacking(declared) {
@@ -127,7 +126,7 @@ fn node(
                 rules: Arc::clone(rules),
             });
             let run = move |input: Json, cx: Context| Arc::clone(&body).run(input, cx);
-            builder.node_reading(name.clone(), reads(declared, spec), run)
+            builder.node_reading(name.clone(), rules.reads(&declared.name).to_vec(), run)
         }
         spec::Body::Subgraph(inner) => match &**inner {
             Spec::Entry(_) => return Err(Lacking("functional entries").into()),
@@ -156,13 +155,6 @@ fn lacking(node: &spec::Node) -> Option<Lacking> {
     ];
     let first = needs.into_iter().find(|(needed, _)| *needed);
     first.map(|(_, what)| Lacking(what))
-}
-
-fn reads(node: &spec::Node, spec: &Graph) -> Vec<String> {
-    let own = node.input.clone();
-    let own = own.unwrap_or_else(|| spec.channels.keys().cloned().collect());
-    let private = node.private.keys().filter(|key| !own.contains(key));
-    own.iter().chain(private).cloned().collect()
 }
 
 fn edges(mut builder: GraphBuilder<Json>, spec: &Graph) -> GraphBuilder<Json> {

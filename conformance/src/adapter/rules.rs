@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use superstep::channels::{Json, Value as Erased};
-use superstep::{Node, Target, Update};
+use superstep::{self as engine, Target, Update};
 
 use super::fault::Fault;
 use super::world::World;
 use crate::expr::Val;
 use crate::folds::{assign_ids, without_given_ids};
 use crate::ops::{self, Command, Item, Return, Write};
-use crate::spec::{Body, Channel, Fold, Graph, Op, Sources, Spec};
+use crate::spec::{Body, Channel, Fold, Graph, Node, Op, Sources, Spec};
 
 const END: &str = "__end__";
 
@@ -22,10 +22,19 @@ pub(super) struct Rules {
     pub(super) channels: BTreeMap<String, Channel>,
     /// The keys an input may have.
     inputs: BTreeSet<String>,
-    /// The nodes in the order of their definition, with all that can trigger them.
-    nodes: Vec<(String, Vec<String>)>,
+    /// In the order of their definition.
+    nodes: Vec<NodeRules>,
     /// The rules of the graphs inside nodes; of a node that calls several, those of the first.
     nested: BTreeMap<String, Arc<Rules>>,
+}
+
+/// What is known of a node by name.
+struct NodeRules {
+    name: String,
+    /// The keys it sees.
+    reads: Vec<String>,
+    /// All that can trigger it.
+    triggers: Vec<String>,
 }
 
 impl Rules {
@@ -35,7 +44,11 @@ impl Rules {
         let channels: BTreeMap<_, _> = declared.map(|(k, c)| (k.clone(), c.clone())).collect();
         let inputs = spec.input.clone();
         let inputs = inputs.unwrap_or_else(|| spec.channels.keys().cloned().collect());
-        let nodes = spec.nodes.iter().map(|node| (node.name.clone(), triggers(spec, &node.name)));
+        let nodes = spec.nodes.iter().map(|node| NodeRules {
+            name: node.name.clone(),
+            reads: reads(spec, node),
+            triggers: triggers(spec, &node.name),
+        });
         let nested = spec.nodes.iter().filter_map(|node| {
             let inner = inner(&node.body, &world.library)?;
             Some((node.name.clone(), Arc::new(Rules::new(inner, world))))
@@ -62,13 +75,19 @@ impl Rules {
 
     /// What can trigger a node.
     pub(super) fn triggers(&self, node: &str) -> &[String] {
-        let found = self.nodes.iter().find(|(name, _)| name == node);
-        found.map_or(&[], |(_, triggers)| triggers)
+        let found = self.nodes.iter().find(|known| known.name == node);
+        found.map_or(&[], |known| &known.triggers)
+    }
+
+    /// The keys that a node sees.
+    pub(super) fn reads(&self, node: &str) -> &[String] {
+        let found = self.nodes.iter().find(|known| known.name == node);
+        found.map_or(&[], |known| &known.reads)
     }
 
     /// The position of a node in the order of definition.
     pub(super) fn position(&self, node: &str) -> Option<usize> {
-        self.nodes.iter().position(|(name, _)| name == node)
+        self.nodes.iter().position(|known| known.name == node)
     }
 
     /// A state as bodies and results show it: a topic that holds nothing is not there.
@@ -180,7 +199,7 @@ impl Rules {
         for target in targets {
             match target {
                 ops::Target::Node(name) if self.position(&name).is_some() => {
-                    known.push(Node::<Json>::named(name).into());
+                    known.push(engine::Node::<Json>::named(name).into());
                 }
                 ops::Target::Node(_) => {}
                 ops::Target::Send(send) if send.node == END => return Err(Fault::InvalidUpdate),
@@ -193,7 +212,7 @@ impl Rules {
                             Some(inner) => inner.accepted(send.arg),
                             None => send.arg,
                         };
-                        known.push(Node::named(send.node).with(Json(arg)));
+                        known.push(engine::Node::named(send.node).with(Json(arg)));
                     }
                 }
             }
@@ -217,6 +236,13 @@ fn overwrite_value(members: &Map<String, Value>) -> Option<Value> {
         2 if tagged => members.get("value").cloned(),
         _ => None,
     }
+}
+
+fn reads(spec: &Graph, node: &Node) -> Vec<String> {
+    let own = node.input.clone();
+    let own = own.unwrap_or_else(|| spec.channels.keys().cloned().collect());
+    let private = node.private.keys().filter(|key| !own.contains(key));
+    own.iter().chain(private).cloned().collect()
 }
 
 /// The channels that trigger a node in the reference.

@@ -149,13 +149,13 @@ impl Session {
             true => run.stream_nested(modes),
             false => run.stream(modes),
         };
-        let mut seen = Events::new(&self.built.rules, &invoke.thread, asked);
+        let mut seen = Events::new(&self.built.rules, &invoke.thread, asked, invoke.at.is_some());
         while let Some(part) = stream.next().await {
             seen.add(part)?;
         }
-        let values = seen.output();
+        let (values, shown) = seen.finish()?;
         if let Some(events) = events {
-            *events = seen.shown;
+            *events = shown;
         }
         let asks = stream.outcome().await?.asks().to_vec();
         self.asked.extend(asks.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
@@ -186,7 +186,7 @@ impl Session {
     /// The run that an action asks for.
     async fn enter(&self, thread: &Thread<Json>, invoke: &Invoke) -> Result<RunBuilder<Json>, Stop> {
         if let Some(command) = &invoke.command {
-            return self.command(thread, command, invoke.strict).await;
+            return self.command(thread, command, invoke).await;
         }
         let input = invoke.input.as_ref().map(|input| input.eval(&self.env()));
         match input.transpose()? {
@@ -202,14 +202,14 @@ impl Session {
         &self,
         thread: &Thread<Json>,
         command: &spec::Command,
-        strict: bool,
+        invoke: &Invoke,
     ) -> Result<RunBuilder<Json>, Stop> {
         if command.parent {
             return Err(Lacking("commands to the graph above").into());
         }
         let edit = Command::eval(command.update.as_ref(), command.goto.as_ref(), &self.env())?;
         let answers = match self.saver {
-            Some(_) => self.answers(thread, command, strict).await?,
+            Some(_) => self.answers(thread, command, invoke).await?,
             None => Vec::new(),
         };
         if edit == Command::default() {
@@ -224,9 +224,10 @@ impl Session {
         &self,
         thread: &Thread<Json>,
         command: &spec::Command,
-        strict: bool,
+        invoke: &Invoke,
     ) -> Result<Vec<Answer>, Stop> {
-        let open = open(thread).await?;
+        let (strict, addressed) = (invoke.strict, invoke.at.is_some());
+        let open = open(thread, addressed).await?;
         let by_id = match (&command.resume, &command.resume_map) {
             (None, None) => return Ok(Vec::new()),
             (_, Some(map)) => self.by_payload(map)?,
@@ -336,11 +337,12 @@ impl Session {
     }
 }
 
-/// The questions that are open on a thread.
-async fn open(thread: &Thread<Json>) -> Result<Vec<AskId>, Stop> {
+/// The questions that can be answered on a thread: those that are open, and those of an addressed
+/// checkpoint whether or not they were answered since.
+async fn open(thread: &Thread<Json>, addressed: bool) -> Result<Vec<AskId>, Stop> {
     let state = thread.state().await?;
-    let waiting = state.tasks.iter().filter(|task| !task.finished);
-    Ok(waiting.flat_map(|task| &task.asks).map(|ask| ask.id).collect())
+    let asking = state.tasks.iter().filter(|task| addressed || !task.finished);
+    Ok(asking.flat_map(|task| &task.asks).map(|ask| ask.id).collect())
 }
 
 /// An object whose keys all look like ids of questions counts as answers by id, even an empty one.

@@ -1,10 +1,11 @@
 //! The engine's snapshots and events in the form of results.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use superstep::channels::{CodecError, Name, Value as Erased};
-use superstep::checkpoint::{CheckpointId, Source};
+use superstep::channels::{CodecError, Json, Name, Value as Erased, Write};
+use superstep::checkpoint::{CheckpointId, Source, TaskId};
 use superstep::{self as engine, Ask, Part, TaskInput};
 
 use super::fault::bare_name;
@@ -17,6 +18,8 @@ type Shown<T> = Result<T, CodecError>;
 
 /// What the reference calls the trigger of a task that was sent.
 const SENT: &str = "__pregel_push";
+/// And the engine.
+const SEND: &str = "send";
 const INTERRUPT: &str = "__interrupt__";
 
 /// Where something that is shown comes from.
@@ -124,10 +127,10 @@ enum Order {
 }
 
 impl Order {
-    /// A run lists the tasks of an edited state like a state that is read, since it does not know what changed.
-    fn of_run(source: Option<Source>) -> Self {
+    /// A run that goes on from an edited state or a fork does not know what changed there.
+    fn of_run(source: Option<Source>, forks: bool) -> Self {
         match source {
-            Some(Source::Update | Source::Fork) => Order::Definition,
+            Some(Source::Update | Source::Fork) if !forks => Order::Definition,
             _ => Order::Name,
         }
     }
@@ -146,8 +149,8 @@ fn ordered<'a>(
     order: Order,
 ) -> Vec<&'a engine::TaskState> {
     let mut tasks: Vec<_> = tasks.iter().collect();
-    tasks.sort_by_key(|task| match task.send {
-        Some(at) => (0, (Some(at), String::new())),
+    tasks.sort_by_key(|task| match &task.send {
+        Some((at, _)) => (0, (Some(*at), String::new())),
         None => (1, order.key(rules, &task.node)),
     });
     tasks
@@ -172,10 +175,10 @@ fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskState> {
 }
 
 /// What a task wrote, as an object; several writes to one key are marked.
-fn result(rules: &Rules, writes: &[(Name, Erased)]) -> Shown<Value> {
+fn result(rules: &Rules, writes: &[(Name, Write)]) -> Shown<Value> {
     let mut by_key = BTreeMap::<&str, Vec<Value>>::new();
     for (key, value) in writes {
-        by_key.entry(key).or_default().push(rules.written(key, value.to_json()?));
+        by_key.entry(key).or_default().push(written(rules, key, value)?);
     }
     let members = by_key.into_iter().map(|(key, mut values)| {
         let last = values.pop().unwrap_or_default();
@@ -187,14 +190,22 @@ fn result(rules: &Rules, writes: &[(Name, Erased)]) -> Shown<Value> {
     Ok(members.collect::<Map<_, _>>().into())
 }
 
+fn written(rules: &Rules, key: &str, write: &Write) -> Shown<Value> {
+    let value = rules.written(key, write.value().to_json()?);
+    Ok(match write {
+        Write::Plain(_) => value,
+        Write::Overwrite(_) => json!({ "$overwrite": value }),
+    })
+}
+
 /// What a task wrote, as the updates mode shows it.
-fn update(rules: &Rules, writes: &[(Name, Erased)]) -> Shown<Value> {
+fn update(rules: &Rules, writes: &[(Name, Write)]) -> Shown<Value> {
     if writes.is_empty() {
         return Ok(Value::Null);
     }
     let members: Vec<(String, Value)> = writes
         .iter()
-        .map(|(key, value)| Ok((key.to_string(), rules.written(key, value.to_json()?))))
+        .map(|(key, write)| Ok((key.to_string(), written(rules, key, write)?)))
         .collect::<Shown<_>>()?;
     let map: Map<String, Value> = members.iter().cloned().collect();
     Ok(if map.len() == members.len() {
@@ -210,51 +221,71 @@ pub(super) struct Events<'a> {
     rules: &'a Rules,
     thread: &'a str,
     modes: &'a [Mode],
+    /// Whether the run starts by forking.
+    forks: bool,
     /// The latest values of each graph.
     values: HashMap<String, Value>,
-    /// How each graph orders its tasks now.
-    orders: HashMap<String, Order>,
-    /// Tasks that began, with what sorts them; told together.
-    starts: Vec<(StartKey, Part)>,
-    pub(super) shown: Vec<Event>,
+    /// The checkpoint that each graph stands on.
+    stands: HashMap<String, Box<engine::Snapshot>>,
+    /// Tasks that begin and results that are handed back; told together.
+    begun: Vec<Part>,
+    shown: Vec<Event>,
 }
 
-type StartKey = (bool, (Option<usize>, String));
-
 impl<'a> Events<'a> {
-    pub(super) fn new(rules: &'a Rules, thread: &'a str, modes: &'a [Mode]) -> Self {
+    pub(super) fn new(rules: &'a Rules, thread: &'a str, modes: &'a [Mode], forks: bool) -> Self {
         Events {
             rules,
             thread,
             modes,
+            forks,
             values: HashMap::new(),
-            orders: HashMap::new(),
-            starts: Vec::new(),
+            stands: HashMap::new(),
+            begun: Vec::new(),
             shown: Vec::new(),
         }
     }
 
-    /// The latest values of the outermost graph; an empty object before the first.
-    pub(super) fn output(&mut self) -> Value {
-        self.values.remove("").unwrap_or_else(|| json!({}))
+    /// The latest values of the outermost graph, an empty object before the first; and the events.
+    pub(super) fn finish(mut self) -> Shown<(Value, Vec<Event>)> {
+        self.tell_begun()?;
+        let output = self.values.remove("").unwrap_or_else(|| json!({}));
+        Ok((output, self.shown))
     }
 
-    /// Takes the next part. The reference tells of sends before other tasks that begin.
+    /// Takes the next part.
     pub(super) fn add(&mut self, part: Part) -> Shown<()> {
-        if let engine::Event::TaskStarted { node, triggers, .. } = &part.event {
-            let order = self.orders.get(&*part.namespace).copied();
-            let rules = self.rules.at(&part.namespace);
-            let key = match is_sent(triggers) {
-                true => (false, (None, String::new())),
-                false => (true, order.unwrap_or(Order::Name).key(rules, node)),
-            };
-            self.starts.push((key, part));
+        if let engine::Event::TaskStarted { .. } | engine::Event::Update { cached: true, .. } =
+            part.event
+        {
+            self.begun.push(part);
             return Ok(());
         }
-        let mut starts = std::mem::take(&mut self.starts);
-        starts.sort_by(|(a, _), (b, _)| a.cmp(b));
-        starts.iter().try_for_each(|(_, start)| self.tell(start))?;
+        self.tell_begun()?;
         self.tell(&part)
+    }
+
+    /// Tells of tasks that begin in the order of the reference, which counts those among them whose results
+    /// are only handed back.
+    fn tell_begun(&mut self) -> Shown<()> {
+        let begun = std::mem::take(&mut self.begun);
+        let Some(first) = begun.first() else {
+            return Ok(());
+        };
+        let ns = Arc::clone(&first.namespace);
+        let rules = self.rules.at(&ns);
+        let (mut starts, known): (Vec<Part>, Vec<Part>) =
+            begun.into_iter().partition(|part| started(&part.event).is_some());
+        if let Some(on) = self.stands.get(&*ns) {
+            let finished = on.tasks.iter().filter(|task| task.finished);
+            for task in finished {
+                starts.push(handed_back(&ns, rules, on, task)?);
+            }
+            let order = Order::of_run(on.source, self.forks);
+            let ids: Vec<_> = ordered(rules, &on.tasks, order).iter().map(|task| task.id).collect();
+            starts.sort_by_key(|part| ids.iter().position(|id| Some(*id) == started(&part.event)));
+        }
+        starts.iter().chain(&known).try_for_each(|part| self.tell(part))
     }
 
     fn tell(&mut self, part: &Part) -> Shown<()> {
@@ -286,9 +317,8 @@ impl<'a> Events<'a> {
                 self.debug(ns, kind, step, data);
             }
             engine::Event::Checkpoint(read) => {
-                let order = Order::of_run(read.source);
-                self.orders.insert(ns.to_owned(), order);
-                let data = self.checkpoint(rules, read, ns, order)?;
+                let data = self.checkpoint(rules, read, ns)?;
+                self.stands.insert(ns.to_owned(), read.clone());
                 self.show(Mode::Checkpoints, ns, data.clone());
                 self.debug(ns, "checkpoint", read.step, data);
             }
@@ -319,8 +349,8 @@ impl<'a> Events<'a> {
         rules: &Rules,
         read: &engine::Snapshot,
         namespace: &str,
-        order: Order,
     ) -> Shown<Value> {
+        let order = Order::of_run(read.source, self.forks);
         let place = Place {
             rules,
             thread: self.thread,
@@ -418,5 +448,43 @@ fn task_event(rules: &Rules, event: &engine::Event) -> Shown<(&'static str, i64,
 }
 
 fn is_sent(triggers: &[String]) -> bool {
-    triggers == ["send"]
+    triggers == [SEND]
+}
+
+/// The task that begins.
+fn started(event: &engine::Event) -> Option<TaskId> {
+    match event {
+        engine::Event::TaskStarted { task, .. } => Some(*task),
+        _ => None,
+    }
+}
+
+/// What the reference tells of the start of a task that finished in an earlier run.
+fn handed_back(
+    ns: &Arc<str>,
+    rules: &Rules,
+    on: &engine::Snapshot,
+    task: &engine::TaskState,
+) -> Shown<Part> {
+    let (input, triggers) = match &task.send {
+        Some((_, payload)) => (payload.clone(), vec![SEND.to_owned()]),
+        None => {
+            let mut input = rules.seen(on.values.json()?);
+            if let Some(members) = input.as_object_mut() {
+                members.retain(|key, _| rules.reads(&task.node).contains(key));
+            }
+            (Erased::new(Json(input)), Vec::new())
+        }
+    };
+    let event = engine::Event::TaskStarted {
+        task: task.id,
+        node: task.node.clone(),
+        input: TaskInput::Payload(input),
+        triggers,
+        step: on.step + 1,
+    };
+    Ok(Part {
+        namespace: Arc::clone(ns),
+        event,
+    })
 }

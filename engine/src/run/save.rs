@@ -76,12 +76,12 @@ impl Run {
         let mut logs = Logs::new();
         for (&channel, bytes) in &self.dirty.logs {
             let what = format!("writes to channel `{}` cannot be read back", self.core.channels[channel].name());
-            let own = self.own_writes(channel, bytes);
-            logs.insert(channel, own.map_err(|error| RunError::Stored { what, source: error.into() })?);
+            let logged = self.logged(channel, bytes);
+            logs.insert(channel, logged.map_err(|error| RunError::Stored { what, source: error.into() })?);
         }
         for task in &mut tasks {
             let mut record = Record::open(&task.record)?;
-            if let Some(done) = self.result(&record, |channel| logs.get_mut(&channel)?.next())? {
+            if let Some(done) = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())? {
                 record.state = store_done(&self.core, &done, false)?;
             }
             task.record = record.seal()?;
@@ -118,9 +118,7 @@ impl Run {
                 continue;
             }
             let mut batches = self.edited(channel);
-            if !own.is_empty() {
-                batches.push(own.clone());
-            }
+            batches.push(own.clone());
             let what = format!("writes to channel `{}` cannot be stored", spec.name());
             let log = encode_log(&spec.update_type().name(), &batches).map_err(stored(what))?;
             self.dirty.logs.insert(channel, log);

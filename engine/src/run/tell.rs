@@ -1,6 +1,6 @@
 //! Telling whoever listens. Nothing is computed for events that nobody reads.
 
-use superstep_channels::{Name, Value};
+use superstep_channels::{Name, Write};
 
 use super::Run;
 use super::execute::{Ended, Finished};
@@ -77,7 +77,7 @@ impl Run {
         });
     }
 
-    fn visible(&self, writes: Vec<(Name, Value)>) -> Vec<(Name, Value)> {
+    fn visible(&self, writes: Vec<(Name, Write)>) -> Vec<(Name, Write)> {
         let output = &self.core.output.names;
         writes.into_iter().filter(|(name, _)| output.contains(name)).collect()
     }
