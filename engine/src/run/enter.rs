@@ -47,7 +47,7 @@ impl Run {
                 self.passes_breakpoint = true;
                 match addressed {
                     false => {}
-                    true if answers.is_empty() && edit.is_none() => self.replay().await?,
+                    true if answers.is_empty() && edit.is_none() => return self.replay().await,
                     true => self.reopen().await?,
                 }
                 self.accept(answers).await?;
@@ -115,9 +115,13 @@ impl Run {
         self.records.clear();
     }
 
-    /// Goes back to the checkpoint the run stands on: all its tasks run again, under new ids.
+    /// Goes back to the checkpoint the run stands on: all its tasks run again, under new ids,
+    /// and the state is edited again as it was for them.
     async fn replay(&mut self) -> Result<(), RunError> {
         self.records.clear();
+        for edit in self.stored_results().await?.edits {
+            self.take_edit(self.next_edit(), edit)?;
+        }
         let edited = matches!(self.source, Source::Update | Source::Fork);
         let fork = if edited && self.base == self.newest {
             None
@@ -129,9 +133,11 @@ impl Run {
             };
             self.commit(Source::Fork, Vec::new(), next)?
         };
+        self.tell_values_now(Some(self.output()));
         let start = match self.start_is_due.take() {
             None => None,
             Some(done) => {
+                self.passes_breakpoint = false;
                 self.tell_input_checkpoint()?;
                 self.start(done)?
             }

@@ -22,10 +22,10 @@ type Results = HashMap<TaskId, (Record, Option<Done>)>;
 
 /// What is stored on one checkpoint.
 #[derive(Default)]
-struct Stored {
+pub(super) struct Stored {
     results: Results,
-    /// Edits that became part of the next checkpoint; of several, the latest.
-    edits: Vec<Done>,
+    /// Edits that became part of the next checkpoint, of several the latest; none if edits wait still.
+    pub(super) edits: Vec<Done>,
 }
 
 impl Run {
@@ -50,9 +50,7 @@ impl Run {
     /// The record of a checkpoint: the state that its tasks ran on, and all that became of them.
     pub(crate) async fn record(&self) -> Result<Snapshot, RunError> {
         let Stored { results, edits } = self.stored_results().await?;
-        // Edits that wait at the checkpoint are in the state already.
-        let edits = edits.iter().filter(|_| self.edits.is_empty());
-        let values = self.values_with(edits.map(|edit| vec![edit]))?;
+        let values = self.values_with(edits.iter().map(|edit| vec![edit]))?;
         Ok(self.snapshot(values, &self.due(), &results))
     }
 
@@ -82,7 +80,7 @@ impl Run {
         }
     }
 
-    async fn stored_results(&self) -> Result<Stored, RunError> {
+    pub(super) async fn stored_results(&self) -> Result<Stored, RunError> {
         let mut stored = Stored::default();
         let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
             return Ok(stored);
@@ -101,7 +99,8 @@ impl Run {
             let record = Record::open(&task.record)?;
             if record.node == EDIT {
                 let edit = self.result(&record, |channel| logs.get_mut(&channel)?.edits.next())?;
-                stored.edits.extend(edit);
+                // Edits that wait are in the state already.
+                stored.edits.extend(edit.filter(|_| self.edits.is_empty()));
             } else {
                 let done = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())?;
                 stored.results.insert(task.id, (record, done));
