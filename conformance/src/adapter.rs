@@ -29,8 +29,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[error("not supported yet: {0}")]
 struct Lacking(&'static str);
 
-/// Performs a case and gives one result per action, its ids as [tokens](crate::ids::token).
-pub fn perform(case: &Case) -> Result<Vec<Outcome>, BoxError> {
+/// Performs a case and adds one result per action, its ids as [tokens](crate::ids::token).
+pub fn perform(case: &Case, results: &mut Vec<Outcome>) -> Result<(), BoxError> {
     let Spec::Graph(spec) = &case.spec else {
         return Err(Lacking("functional entries").into());
     };
@@ -39,7 +39,8 @@ pub fn perform(case: &Case) -> Result<Vec<Outcome>, BoxError> {
         Ok(built) => built,
         Err(Refusal::Invalid) => {
             let compile_error = "InvalidGraph".to_owned();
-            return Ok(vec![Outcome::Refused(Refused { compile_error })]);
+            results.push(Outcome::Refused(Refused { compile_error }));
+            return Ok(());
         }
         Err(Refusal::Lacking(lacking)) => return Err(lacking.into()),
     };
@@ -48,5 +49,5 @@ pub fn perform(case: &Case) -> Result<Vec<Outcome>, BoxError> {
         .enable_time()
         .start_paused(true)
         .build()?;
-    runtime.block_on(Session::new(case.saver, built, world).perform(&case.script))
+    runtime.block_on(Session::new(case.saver, built, world).perform(&case.script, results))
 }

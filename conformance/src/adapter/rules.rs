@@ -22,6 +22,8 @@ pub(super) struct Rules {
     pub(super) channels: BTreeMap<String, Channel>,
     /// The keys an input may have.
     inputs: BTreeSet<String>,
+    /// The keys that a graph around this one sees; all if there are none.
+    output: Option<Vec<String>>,
     /// In the order of their definition.
     nodes: Vec<NodeRules>,
     /// The rules of the graphs inside nodes; of a node that calls several, those of the first.
@@ -57,6 +59,7 @@ impl Rules {
             world: world.clone(),
             channels,
             inputs: inputs.into_iter().collect(),
+            output: spec.output.clone(),
             nodes: nodes.collect(),
             nested: nested.collect(),
         }
@@ -88,6 +91,11 @@ impl Rules {
     /// The position of a node in the order of definition.
     pub(super) fn position(&self, node: &str) -> Option<usize> {
         self.nodes.iter().position(|known| known.name == node)
+    }
+
+    /// Whether the graph around this one sees a key.
+    pub(super) fn gives(&self, key: &str) -> bool {
+        self.output.as_ref().is_none_or(|output| output.iter().any(|known| known == key))
     }
 
     /// A state as bodies and results show it: a topic that holds nothing is not there.

@@ -81,16 +81,19 @@ impl Session {
         }
     }
 
-    pub(super) async fn perform(mut self, script: &[Action]) -> Result<Vec<Outcome>, BoxError> {
-        let mut outcomes = Vec::with_capacity(script.len());
+    pub(super) async fn perform(
+        mut self,
+        script: &[Action],
+        results: &mut Vec<Outcome>,
+    ) -> Result<(), BoxError> {
         for action in script {
             let done = self.action(action).await?;
             if let Some(lacking) = self.world.lacking() {
                 return Err(lacking.into());
             }
-            outcomes.push(Outcome::Done(Box::new(done)));
+            results.push(Outcome::Done(Box::new(done)));
         }
-        Ok(outcomes)
+        Ok(())
     }
 
     async fn action(&mut self, action: &Action) -> Result<Done, BoxError> {

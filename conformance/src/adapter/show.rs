@@ -364,6 +364,9 @@ impl<'a> Events<'a> {
                 task.interrupts.clear();
                 task.result = None;
             }
+            if let (Some(Value::Object(members)), false) = (&mut task.result, namespace.is_empty()) {
+                members.retain(|key, _| rules.gives(key));
+            }
             task.result = task.result.take().filter(|result| *result != json!({}));
         }
         let snapshot = Snapshot {

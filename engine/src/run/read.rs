@@ -147,7 +147,8 @@ impl Run {
         Ok(fields)
     }
 
-    /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them.
+    /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them:
+    /// what the outermost graph ends with for now.
     pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
         let paused = results.iter().any(|result| matches!(result.ended, Ended::Asked(_)));
         let done = results.iter().filter_map(|result| match &result.ended {
@@ -155,7 +156,8 @@ impl Run {
             _ => None,
         });
         let done: Vec<&Done> = done.collect();
-        if !paused || done.is_empty() || !self.wants_values() {
+        let outermost = self.place.namespace.is_empty();
+        if !(paused && outermost) || done.is_empty() || !self.wants_values() {
             return Ok(None);
         }
         let all = self.values_with([done])?;
