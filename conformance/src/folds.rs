@@ -83,6 +83,21 @@ pub fn assign_ids(update: &mut Value, mut next: impl FnMut() -> u64) {
     }
 }
 
+/// Takes the ids away that [`assign_ids`] gave to the messages of a write.
+pub fn without_given_ids(update: &mut Value) {
+    let messages = match update {
+        Value::Array(messages) => messages.iter_mut().collect(),
+        single => vec![single],
+    };
+    let given = |id: &Value| id.as_str().is_some_and(|id| ids::is_token(Kind::Message, id));
+    for message in messages.into_iter().filter_map(Value::as_object_mut) {
+        // What was read from the state has a type; its id is its own.
+        if message.contains_key("role") && message.get("id").is_some_and(given) {
+            message.shift_remove("id");
+        }
+    }
+}
+
 fn refused(value: &Value, update: &Value, rule: &'static str) -> FoldError {
     FoldError {
         value: value.to_string(),

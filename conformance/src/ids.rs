@@ -48,6 +48,12 @@ pub fn token(kind: Kind, raw: impl Display) -> String {
     format!("{OPEN}{}{raw}{CLOSE}", kind.letter())
 }
 
+/// Whether a text is the token of an id of this kind.
+pub fn is_token(kind: Kind, text: &str) -> bool {
+    let inner = text.strip_prefix(OPEN).and_then(|text| text.strip_suffix(CLOSE));
+    inner.is_some_and(|inner| inner.starts_with(kind.letter()))
+}
+
 /// Turns the placeholders of a recorded result into tokens: strings that are a letter and digits,
 /// and such parts of a namespace (`node:T3|inner:T5`). Recorded data has no other such strings.
 pub fn mark(value: &mut Value) {

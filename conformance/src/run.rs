@@ -11,8 +11,8 @@ use crate::compare::{Difference, compare};
 use crate::result::Outcome;
 use crate::spec::Case;
 
-/// Performs a case.
-pub type Perform = fn(&Case) -> Result<Vec<Outcome>, Box<dyn Error + Send + Sync>>;
+/// Performs a case and adds one result per action, as far as it comes.
+pub type Perform = fn(&Case, &mut Vec<Outcome>) -> Result<(), Box<dyn Error + Send + Sync>>;
 
 /// Why a case did not pass.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum Failure {
     /// Its results are others.
     #[error("{0}")]
     Differs(Difference),
-    /// It could not be performed to the end.
+    /// It could not be performed to the end; its results are the recorded ones up to there.
     #[error("{0}")]
     Broken(Box<dyn Error + Send + Sync>),
     /// It panicked.
@@ -37,20 +37,35 @@ pub fn run(case: Arc<Case>, perform: Perform, limit: Duration) -> Result<(), Fai
     let performed = thread::spawn({
         let case = Arc::clone(&case);
         // nobody listens any more if it took too long
-        move || drop(sender.send(perform(&case)))
+        move || {
+            let mut got = Vec::new();
+            let ended = perform(&case, &mut got);
+            drop(sender.send((got, ended)));
+        }
     });
     match receiver.recv_timeout(limit) {
-        Ok(Ok(got)) => match compare(&case.expected, got) {
-            Ok(None) => Ok(()),
-            Ok(Some(difference)) => Err(Failure::Differs(difference)),
-            Err(error) => Err(Failure::Broken(error.into())),
-        },
-        Ok(Err(error)) => Err(Failure::Broken(error)),
+        Ok((got, ended)) => judge(&case, got, ended),
         Err(RecvTimeoutError::Timeout) => Err(Failure::TooSlow(limit)),
         Err(RecvTimeoutError::Disconnected) => Err(Failure::Panicked(match performed.join() {
             Ok(()) => "without a trace".to_owned(),
             Err(payload) => message(payload.as_ref()),
         })),
+    }
+}
+
+fn judge(
+    case: &Case,
+    got: Vec<Outcome>,
+    ended: Result<(), Box<dyn Error + Send + Sync>>,
+) -> Result<(), Failure> {
+    let expected = match ended {
+        Ok(()) => &case.expected[..],
+        Err(_) => case.expected.get(..got.len()).unwrap_or(&case.expected),
+    };
+    match compare(expected, got) {
+        Ok(None) => ended.map_err(Failure::Broken),
+        Ok(Some(difference)) => Err(Failure::Differs(difference)),
+        Err(error) => Err(Failure::Broken(error.into())),
     }
 }
 

@@ -1,9 +1,11 @@
 //! One bad case ends neither the run nor the report.
 
+use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use superstep_conformance::report::Report;
+use superstep_conformance::result::Outcome;
 use superstep_conformance::run::{Perform, run};
 
 use crate::case;
@@ -13,18 +15,37 @@ const AMPLE: Duration = Duration::from_secs(60);
 /// Held while a test runs, so that whoever locks it waits for ever.
 static CLOSED: Mutex<()> = Mutex::new(());
 
+fn give(results: &[Outcome], got: &mut Vec<Outcome>) -> Result<(), Box<dyn Error + Send + Sync>> {
+    got.extend_from_slice(results);
+    Ok(())
+}
+
 #[test]
 fn each_way_to_fail_is_a_line_and_counts() {
     let _closed = CLOSED.lock().unwrap();
-    let performers: [(Perform, Duration); 5] = [
-        (|case| Ok(case.expected.clone()), AMPLE),
-        (|case| Ok(case.expected[..1].to_vec()), AMPLE),
-        (|_| Err("no such channel".into()), AMPLE),
-        (|case| panic!("out of {}", case.topic), AMPLE),
+    let performers: [(Perform, Duration); 7] = [
+        (|case, got| give(&case.expected, got), AMPLE),
+        (|case, got| give(&case.expected[..1], got), AMPLE),
+        (|_, _| Err("no such channel".into()), AMPLE),
         (
-            |case| {
+            |case, got| {
+                give(&case.expected[..2], got)?;
+                Err("no more".into())
+            },
+            AMPLE,
+        ),
+        (
+            |case, got| {
+                give(&case.expected[1..2], got)?;
+                Err("no more".into())
+            },
+            AMPLE,
+        ),
+        (|case, _| panic!("out of {}", case.topic), AMPLE),
+        (
+            |case, got| {
                 drop(CLOSED.lock());
-                Ok(case.expected.clone())
+                give(&case.expected, got)
             },
             Duration::from_millis(20),
         ),
@@ -43,16 +64,19 @@ fn each_way_to_fail_is_a_line_and_counts() {
         "{:?}",
         lines[1]
     );
+    let first = "delta_messages_by_id: action 0 (invoke) at `.do`: expected \"invoke\", got \"state\"";
     assert_eq!(
         lines[2..].iter().flatten().collect::<Vec<_>>(),
         [
             "delta_messages_by_id: no such channel",
+            "delta_messages_by_id: no more",
+            first,
             "delta_messages_by_id: panicked: out of delta",
             "delta_messages_by_id: took longer than 0.02 s",
         ]
     );
     let summary =
-        "delta: 1 passed, 4 failed\n5 results of `raw` actions skipped\n1 passed, 4 failed";
+        "delta: 1 passed, 6 failed\n7 results of `raw` actions skipped\n1 passed, 6 failed";
     assert_eq!(report.to_string(), summary);
-    assert_eq!(report.failed(), 4);
+    assert_eq!(report.failed(), 6);
 }

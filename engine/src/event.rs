@@ -6,7 +6,7 @@ use std::ops::BitOr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::task::AtomicWaker;
-use superstep_channels::{Name, Value};
+use superstep_channels::{Name, Write};
 use superstep_checkpoint::{Place, TaskId};
 
 use crate::ask::Ask;
@@ -63,7 +63,9 @@ pub enum Event {
         /// The node.
         node: Name,
         /// The writes, in order.
-        writes: Vec<(Name, Value)>,
+        writes: Vec<(Name, Write)>,
+        /// The task finished in an earlier run; it did not run again.
+        cached: bool,
     },
     /// What a node emitted. ([`Modes::CUSTOM`])
     Custom {
@@ -92,7 +94,7 @@ pub enum Event {
         /// Its node.
         node: Name,
         /// What it wrote.
-        writes: Vec<(Name, Value)>,
+        writes: Vec<(Name, Write)>,
         /// Why it failed.
         error: Option<String>,
         /// What it asks.

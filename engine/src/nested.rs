@@ -40,7 +40,7 @@ pub(crate) async fn run(
         Enter::Go {
             answers: Vec::new(),
             edit: None,
-            replay: false,
+            addressed: false,
         }
     };
     run.enter(enter).await?;

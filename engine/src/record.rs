@@ -28,6 +28,9 @@ pub(crate) enum Routed {
 pub(crate) struct Record {
     pub(crate) node: String,
     pub(crate) state: RecordState,
+    /// Why it failed the last time it did; it may have finished since.
+    pub(crate) error: Option<String>,
+    /// What it asked last.
     pub(crate) asks: Vec<Ask>,
     /// Answers that were given to it and its nested graphs.
     pub(crate) answers: Vec<(AskId, Json)>,
@@ -36,7 +39,6 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RecordState {
     Open,
-    Failed(String),
     Done {
         writes: Vec<(String, StoredWrite)>,
         targets: Vec<StoredTarget>,
@@ -72,6 +74,7 @@ impl Record {
         Record {
             node: node.into(),
             state,
+            error: None,
             asks: Vec::new(),
             answers: Vec::new(),
         }
@@ -82,13 +85,6 @@ impl Record {
         let answered = |ask: &&Ask| self.answers.iter().any(|(id, _)| *id == ask.id);
         let open = matches!(self.state, RecordState::Open);
         self.asks.iter().filter(move |ask| open && !answered(ask))
-    }
-
-    pub(crate) fn error(&self) -> Option<String> {
-        match &self.state {
-            RecordState::Failed(error) => Some(error.clone()),
-            _ => None,
-        }
     }
 
     pub(crate) fn seal(&self) -> Result<Vec<u8>, RunError> {

@@ -1,6 +1,6 @@
 //! The state of a thread, as callers see it.
 
-use superstep_channels::{Name, Value};
+use superstep_channels::{Name, Value, Write};
 use superstep_checkpoint::{CheckpointId, Source, TaskId};
 
 use crate::ask::Ask;
@@ -53,14 +53,14 @@ pub struct TaskState {
     pub id: TaskId,
     /// Its node.
     pub node: Name,
-    /// Its number among the sends, if it was sent.
-    pub send: Option<usize>,
-    /// What it asks. Of a checkpoint that was addressed by id: also what was answered since.
+    /// Its number among the sends and what was sent, if it was sent.
+    pub send: Option<(usize, Value)>,
+    /// What it asks. Of a checkpoint that was addressed by id: what it asked last, also if that was answered since.
     pub asks: Vec<Ask>,
-    /// Why it failed, if it did.
+    /// Why it failed the last time it did, also if it finished since.
     pub error: Option<String>,
     /// What it wrote, if it finished.
-    pub writes: Option<Vec<(Name, Value)>>,
+    pub writes: Option<Vec<(Name, Write)>>,
     /// Whether it finished, so that it will not run again.
     pub finished: bool,
 }

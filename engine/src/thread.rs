@@ -65,6 +65,8 @@ impl<S: State> Thread<S> {
     }
 
     /// Answers open questions and goes on. Questions that get no answer stay open.
+    /// On a thread [`at`](Thread::at) a checkpoint its tasks run again, and what they asked last there
+    /// can be answered anew, whatever was answered then.
     pub fn resume(&self, answers: impl IntoIterator<Item = Answer>) -> RunBuilder<S> {
         self.go(answers.into_iter().collect(), None)
     }
@@ -81,9 +83,9 @@ impl<S: State> Thread<S> {
 
     fn go(&self, answers: Vec<Answer>, edit: Option<Update>) -> RunBuilder<S> {
         self.builder(Enter::Go {
-            replay: self.at.is_some() && answers.is_empty() && edit.is_none(),
             answers,
             edit,
+            addressed: self.at.is_some(),
         })
     }
 

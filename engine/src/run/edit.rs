@@ -39,11 +39,16 @@ impl Run {
         let exits = Exits::default();
         let done = route(&self.core, &self.cells, &self.core.output, &exits, update);
         let done = done.map_err(|error| self.not_in_graph(error))?;
-        let id = task_id(self.moment(), EDIT, Some(self.edits.len()));
+        let id = self.next_edit();
         let record = Record::new(EDIT, store_done(&self.core, &done, false)?);
         let stored = stored_task(id, self.edits.len() as u32, &record)?;
         self.take_edit(id, done)?;
         self.save_records(vec![stored]).await
+    }
+
+    /// The id of the next edit of the present checkpoint.
+    pub(super) fn next_edit(&self) -> TaskId {
+        task_id(self.moment(), EDIT, Some(self.edits.len()))
     }
 
     /// What is wrong with an update that comes from outside the graph.

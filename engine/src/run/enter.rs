@@ -26,8 +26,8 @@ pub(crate) enum Enter {
         answers: Vec<Answer>,
         /// An edit of the state.
         edit: Option<Update>,
-        /// The checkpoint was named, so its tasks run anew and ask anew.
-        replay: bool,
+        /// The checkpoint was named. With nothing new its tasks run anew and ask anew.
+        addressed: bool,
     },
 }
 
@@ -42,11 +42,13 @@ impl Run {
             Enter::Go {
                 answers,
                 edit,
-                replay,
+                addressed,
             } => {
                 self.passes_breakpoint = true;
-                if replay {
-                    self.replay().await?;
+                match addressed {
+                    false => {}
+                    true if answers.is_empty() && edit.is_none() => return self.replay().await,
+                    true => self.reopen().await?,
                 }
                 self.accept(answers).await?;
                 if let Some(update) = edit {
@@ -114,9 +116,13 @@ impl Run {
         self.records.clear();
     }
 
-    /// Goes back to the checkpoint the run stands on: all its tasks run again, under new ids.
+    /// Goes back to the checkpoint the run stands on: all its tasks run again, under new ids,
+    /// and the state is edited again as it was for them.
     async fn replay(&mut self) -> Result<(), RunError> {
         self.records.clear();
+        for edit in self.stored_results().await?.edits {
+            self.take_edit(self.next_edit(), edit)?;
+        }
         let edited = matches!(self.source, Source::Update | Source::Fork);
         let fork = if edited && self.base == self.newest {
             None
@@ -128,14 +134,34 @@ impl Run {
             };
             self.commit(Source::Fork, Vec::new(), next)?
         };
+        self.tell_values_now(Some(self.output()));
         let start = match self.start_is_due.take() {
             None => None,
             Some(done) => {
+                self.passes_breakpoint = false;
                 self.tell_input_checkpoint()?;
                 self.start(done)?
             }
         };
         self.store(fork.into_iter().chain(start)).await
+    }
+
+    /// Makes what tasks asked on the way from this checkpoint to another open again.
+    async fn reopen(&mut self) -> Result<(), RunError> {
+        let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
+            return Ok(());
+        };
+        // Newest last: if several branches went on from here, the latest counts.
+        for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
+            let mut record = Record::open(&task.record)?;
+            if task.child.is_some() && !record.asks.is_empty() {
+                record.answers.retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
+                record.state = RecordState::Open;
+                self.records.entry(task.id).or_insert(record);
+            }
+        }
+        self.use_answers();
+        Ok(())
     }
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.

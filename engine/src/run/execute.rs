@@ -51,7 +51,7 @@ impl Run {
                 Some(Finished {
                     ended: Ended::Done(done),
                     ..
-                }) => self.tell_update(task, done),
+                }) => self.tell_update(task, done, true),
                 Some(_) => {}
             }
             results.push(known);

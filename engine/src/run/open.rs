@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use superstep_channels::Write;
 use superstep_checkpoint::{
-    Channel as Stored, CheckpointId, Checkpointer, Header, Loaded, Place, Source, StoredTask,
-    decode_log, frame,
+    Channel as Stored, Checkpointer, CheckpointId, Header, Loaded, Place, Source, StoredTask,
+    decode_log,
+    frame::{self, FrameError},
 };
 
 use super::apply::{Due, Routing};
@@ -105,7 +106,8 @@ impl Run {
             growth.snapshot = bytes.len() as u64;
         }
         for (id, bytes) in &stored.logs {
-            for batch in decode_log(bytes, spec).map_err(RunError::unreadable(name, *id))? {
+            let batches = decode_log(bytes, spec).map_err(RunError::unreadable(name, *id))?;
+            for batch in batches.into_iter().filter(|batch| !batch.is_empty()) {
                 self.cells[at].write(batch)?;
             }
             growth.writes += 1;
@@ -182,14 +184,14 @@ impl Run {
             let record = Record::open(&task.record)?;
             if let (START, Some(child)) = (record.node.as_str(), task.child) {
                 let mut logs = self.logs_of(saver, child).await?;
-                let done = self.result(&record, |channel| logs.get_mut(&channel)?.next())?;
+                let done = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())?;
                 return Ok(done.unwrap_or_default());
             }
         }
         Err(RunError::unknown("input of checkpoint", &base.to_string()))
     }
 
-    /// The writes to delta channels that tasks made a checkpoint with, in canonical order.
+    /// The writes to delta channels that a checkpoint was made with.
     pub(super) async fn logs_of(
         &self,
         saver: &dyn Checkpointer,
@@ -198,12 +200,19 @@ impl Run {
         let mut logs = Logs::new();
         for (name, bytes) in saver.logs(&self.place, id).await? {
             let channel = self.core.channel(&name)?;
-            let spec = &self.core.channels[channel];
-            let mut batches = decode_log(&bytes, spec).map_err(RunError::unreadable(&name, id))?;
-            // Batches of edits stand before the tasks' own.
-            logs.insert(channel, batches.pop().unwrap_or_default().into_iter());
+            let logged = self.logged(channel, &bytes).map_err(RunError::unreadable(&name, id))?;
+            logs.insert(channel, logged);
         }
         Ok(logs)
+    }
+
+    pub(super) fn logged(&self, channel: ChannelIx, log: &[u8]) -> Result<Logged, FrameError> {
+        let mut batches = decode_log(log, &self.core.channels[channel])?;
+        let tasks = batches.pop().unwrap_or_default();
+        Ok(Logged {
+            edits: batches.concat().into_iter(),
+            tasks: tasks.into_iter(),
+        })
     }
 
     fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
@@ -219,4 +228,10 @@ impl Run {
 }
 
 /// The logged writes of one checkpoint, by channel.
-pub(super) type Logs = HashMap<ChannelIx, std::vec::IntoIter<Write>>;
+pub(super) type Logs = HashMap<ChannelIx, Logged>;
+
+/// What was written to one channel, in canonical order: by edits first, in a batch each, then by the tasks, in the last batch.
+pub(super) struct Logged {
+    pub(super) edits: std::vec::IntoIter<Write>,
+    pub(super) tasks: std::vec::IntoIter<Write>,
+}

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use superstep_channels::{Name, Value, Write};
+use superstep_channels::{Name, Write};
 use superstep_checkpoint::TaskId;
 
+use super::apply::Grouped;
 use super::edit::EDIT;
 use super::execute::{Ended, Finished};
+use super::open::Logs;
 use super::plan::{Path, Planned, task_id};
 use super::{Run, START};
 use crate::error::RunError;
@@ -17,6 +19,14 @@ use crate::state::Fields;
 
 /// What is stored of the tasks of one checkpoint.
 type Results = HashMap<TaskId, (Record, Option<Done>)>;
+
+/// What is stored on one checkpoint.
+#[derive(Default)]
+pub(super) struct Stored {
+    results: Results,
+    /// Edits that became part of the next checkpoint, of several the latest; none if edits wait still.
+    pub(super) edits: Vec<Done>,
+}
 
 impl Run {
     /// The state as it is now: with what finished tasks wrote, and only what is still open.
@@ -32,17 +42,15 @@ impl Run {
             results.insert(*id, (record, done));
         }
         let plan = self.due();
-        let finished = plan
-            .iter()
-            .filter_map(|task| results.get(&task.id)?.1.as_ref());
-        let values = self.values_with(finished)?;
+        let finished = plan.iter().filter_map(|task| results.get(&task.id)?.1.as_ref());
+        let values = self.values_with([finished.collect()])?;
         Ok(self.snapshot(values, &plan, &results))
     }
 
-    /// The record of a checkpoint: the state at its start, and all that became of its tasks.
+    /// The record of a checkpoint: the state that its tasks ran on, and all that became of them.
     pub(crate) async fn record(&self) -> Result<Snapshot, RunError> {
-        let results = self.stored_results().await?;
-        let values = self.values_with([])?;
+        let Stored { results, edits } = self.stored_results().await?;
+        let values = self.values_with(edits.iter().map(|edit| vec![edit]))?;
         Ok(self.snapshot(values, &self.due(), &results))
     }
 
@@ -52,7 +60,7 @@ impl Run {
         for (id, record) in &self.records {
             results.insert(*id, (record.clone(), self.waiting_result(record)?));
         }
-        Ok(self.snapshot(self.values_with([])?, tasks, &results))
+        Ok(self.snapshot(self.values_with(None)?, tasks, &results))
     }
 
     /// The tasks that are due, or the hidden start task while the input is not applied.
@@ -72,29 +80,33 @@ impl Run {
         }
     }
 
-    async fn stored_results(&self) -> Result<Results, RunError> {
+    pub(super) async fn stored_results(&self) -> Result<Stored, RunError> {
+        let mut stored = Stored::default();
         let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
-            return Ok(Results::new());
+            return Ok(stored);
         };
-        let mut results = Results::new();
-        let mut logs = HashMap::new();
+        let mut logs = Logs::new();
         let mut child = None;
         for task in saver.tasks(&self.place, base).await? {
             if task.child != child {
                 child = task.child;
+                stored.edits.clear();
                 logs = match child {
                     Some(child) => self.logs_of(&**saver, child).await?,
-                    None => HashMap::new(),
+                    None => Logs::new(),
                 };
             }
             let record = Record::open(&task.record)?;
             if record.node == EDIT {
-                continue;
+                let edit = self.result(&record, |channel| logs.get_mut(&channel)?.edits.next())?;
+                // Edits that wait are in the state already.
+                stored.edits.extend(edit.filter(|_| self.edits.is_empty()));
+            } else {
+                let done = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())?;
+                stored.results.insert(task.id, (record, done));
             }
-            let done = self.result(&record, |channel| logs.get_mut(&channel)?.next())?;
-            results.insert(task.id, (record, done));
         }
-        Ok(results)
+        Ok(stored)
     }
 
     pub(super) fn waiting_result(&self, record: &Record) -> Result<Option<Done>, RunError> {
@@ -112,27 +124,31 @@ impl Run {
         load_done(&self.core, writes.clone(), targets.clone(), logged).map(Some)
     }
 
-    /// All channels, with these results folded in.
+    /// All channels, with these results folded in, batch by batch.
     pub(super) fn values_with<'a>(
         &self,
-        results: impl IntoIterator<Item = &'a Done>,
+        batches: impl IntoIterator<Item = Vec<&'a Done>>,
     ) -> Result<Fields, RunError> {
-        let mut writes: HashMap<ChannelIx, Vec<Write>> = HashMap::new();
-        for done in results {
-            for (channel, write) in &done.writes {
+        let mut cells = HashMap::new();
+        for batch in batches {
+            let mut writes = Grouped::new();
+            for (channel, write) in batch.iter().flat_map(|done| &done.writes) {
                 writes.entry(*channel).or_default().push(write.clone());
+            }
+            for (channel, writes) in writes {
+                let cell = cells.entry(channel).or_insert_with(|| self.cells[channel].duplicate());
+                cell.write(writes)?;
             }
         }
         let mut fields = self.core.read(&self.core.everything, &self.cells);
-        for (channel, writes) in writes {
-            let mut cell = self.cells[channel].duplicate();
-            cell.write(writes)?;
+        for (channel, cell) in cells {
             fields.values[channel] = cell.value();
         }
         Ok(fields)
     }
 
-    /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them.
+    /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them:
+    /// what the outermost graph ends with for now.
     pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
         let paused = results
             .iter()
@@ -142,10 +158,11 @@ impl Run {
             _ => None,
         });
         let done: Vec<&Done> = done.collect();
-        if !paused || done.is_empty() || !self.wants_values() {
+        let outermost = self.place.namespace.is_empty();
+        if !(paused && outermost) || done.is_empty() || !self.wants_values() {
             return Ok(None);
         }
-        let all = self.values_with(done)?;
+        let all = self.values_with([done])?;
         let output = &self.core.output;
         let value = |&at: &ChannelIx| all.values.get(at).cloned().flatten();
         Ok(Some(Fields {
@@ -174,25 +191,21 @@ impl Run {
         TaskState {
             id: task.id,
             node: task.name.clone(),
-            send: match task.path {
-                Path::Send(at, _) => Some(at),
+            send: match &task.path {
+                Path::Send(at, payload) => Some((*at, payload.clone())),
                 Path::State => None,
             },
-            asks: result
-                .map(|(record, _)| record.asks.clone())
-                .unwrap_or_default(),
-            error: result.and_then(|(record, _)| record.error()),
+            asks: result.map(|(record, _)| record.asks.clone()).unwrap_or_default(),
+            error: result.and_then(|(record, _)| record.error.clone()),
             writes: done.map(|done| self.named(done)),
             finished: done.is_some(),
         }
     }
 
     /// A result's writes by name.
-    pub(super) fn named(&self, done: &Done) -> Vec<(Name, Value)> {
+    pub(super) fn named(&self, done: &Done) -> Vec<(Name, Write)> {
         let name = |at: ChannelIx| self.core.channels[at].name().clone();
         let writes = done.writes.iter();
-        writes
-            .map(|(at, write)| (name(*at), write.value().clone()))
-            .collect()
+        writes.map(|(at, write)| (name(*at), write.clone())).collect()
     }
 }

@@ -10,6 +10,7 @@ use superstep_checkpoint::{
 use super::Run;
 use super::apply::{Applied, Grouped, Routing, fold, split};
 use super::execute::{Ended, Finished};
+use super::open::Logs;
 use super::plan::{Path, Planned};
 use crate::error::{RunError, stored};
 use crate::graph::{ChannelIx, NodeIx};
@@ -56,11 +57,36 @@ impl Run {
             exits: &core.nodes[task.node].exits,
             done,
         });
-        let writes = self.apply(applied.collect())?;
+        let writes = match self.apply(applied.collect()) {
+            Ok(writes) => writes,
+            Err(refused) => {
+                self.save_refused(tasks).await?;
+                return Err(refused);
+            }
+        };
         let commit = self.commit(Source::Loop, tasks, self.next_names())?;
         self.store(commit).await?;
         self.tell_values(&writes);
         Ok(())
+    }
+
+    /// Saves results that do not go together at the checkpoint they ran on: with a graph that can take them
+    /// the thread goes on without running the tasks again.
+    async fn save_refused(&self, mut tasks: Vec<StoredTask>) -> Result<(), RunError> {
+        let mut logs = Logs::new();
+        for (&channel, bytes) in &self.dirty.logs {
+            let what = format!("writes to channel `{}` cannot be read back", self.core.channels[channel].name());
+            let logged = self.logged(channel, bytes);
+            logs.insert(channel, logged.map_err(|error| RunError::Stored { what, source: error.into() })?);
+        }
+        for task in &mut tasks {
+            let mut record = Record::open(&task.record)?;
+            if let Some(done) = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())? {
+                record.state = store_done(&self.core, &done, false)?;
+            }
+            task.record = record.seal()?;
+        }
+        self.save_records(tasks).await
     }
 
     /// Folds results into the channels and moves the routing on. Gives the channels that were written.
@@ -94,9 +120,7 @@ impl Run {
                 continue;
             }
             let mut batches = self.edited(channel);
-            if !own.is_empty() {
-                batches.push(own.clone());
-            }
+            batches.push(own.clone());
             let what = format!("writes to channel `{}` cannot be stored", spec.name());
             let log = encode_log(&spec.update_type().name(), &batches).map_err(stored(what))?;
             self.dirty.logs.insert(channel, log);
@@ -277,12 +301,13 @@ impl Run {
         records.collect()
     }
 
-    /// A task's record with what is known of its questions and answers.
+    /// A task's record with what is known of its failures, questions and answers.
     fn describe(&self, task: &Planned, state: RecordState) -> Record {
         let known = self.records.get(&task.id);
         Record {
             node: task.name.to_string(),
             state,
+            error: known.and_then(|record| record.error.clone()),
             asks: known.map(|record| record.asks.clone()).unwrap_or_default(),
             answers: known
                 .map(|record| record.answers.clone())
@@ -319,17 +344,15 @@ impl Run {
     fn pending_record(&self, finished: &Finished) -> Result<Record, RunError> {
         let state = match &finished.ended {
             Ended::Done(done) => store_done(&self.core, done, false)?,
-            Ended::Asked(_) => RecordState::Open,
-            Ended::Failed(error) => RecordState::Failed(error.to_string()),
+            Ended::Asked(_) | Ended::Failed(_) => RecordState::Open,
         };
         let mut record = self.describe(&finished.task, state);
         let rejected = self.scope.rejected();
         record.answers.retain(|(id, _)| !rejected.contains(id));
-        if let Ended::Asked(asks) = &finished.ended {
-            record
-                .asks
-                .retain(|ask| record.answers.iter().any(|(id, _)| *id == ask.id));
-            record.asks.extend(asks.iter().cloned());
+        match &finished.ended {
+            Ended::Done(_) => {}
+            Ended::Asked(asks) => record.asks.clone_from(asks),
+            Ended::Failed(error) => record.error = Some(error.to_string()),
         }
         Ok(record)
     }

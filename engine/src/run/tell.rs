@@ -1,6 +1,6 @@
 //! Telling whoever listens. Nothing is computed for events that nobody reads.
 
-use superstep_channels::{Name, Value};
+use superstep_channels::{Name, Write};
 
 use super::Run;
 use super::execute::{Ended, Finished};
@@ -50,7 +50,7 @@ impl Run {
 
     pub(super) fn tell_ended(&self, finished: &Finished) {
         if let Ended::Done(done) = &finished.ended {
-            self.tell_update(&finished.task, done);
+            self.tell_update(&finished.task, done, false);
         }
         self.emit(Modes::TASKS, || {
             let (writes, error, asks) = match &finished.ended {
@@ -69,14 +69,15 @@ impl Run {
         });
     }
 
-    pub(super) fn tell_update(&self, task: &Planned, done: &Done) {
+    pub(super) fn tell_update(&self, task: &Planned, done: &Done, cached: bool) {
         self.emit(Modes::UPDATES, || Event::Update {
             node: task.name.clone(),
             writes: self.visible(self.named(done)),
+            cached,
         });
     }
 
-    fn visible(&self, writes: Vec<(Name, Value)>) -> Vec<(Name, Value)> {
+    fn visible(&self, writes: Vec<(Name, Write)>) -> Vec<(Name, Write)> {
         let output = &self.core.output.names;
         writes
             .into_iter()

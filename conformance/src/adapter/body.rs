@@ -1,0 +1,115 @@
+//! Nodes and branches: the case's operations run by the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use superstep::channels::Json;
+use superstep::{Context, NodeResult, RunError, Target};
+
+use super::build::{self, Refusal};
+use super::fault::Fault;
+use super::rules::Rules;
+use crate::expr::{Env, Val};
+use crate::ops::{self, Failure, Host, flatten};
+use crate::spec::{Branch, Op, Spec};
+
+/// The body of a node.
+pub(super) struct Body {
+    /// What it is called in the counts of started bodies.
+    pub(super) label: String,
+    pub(super) ops: Vec<Op>,
+    pub(super) rules: Arc<Rules>,
+}
+
+impl Body {
+    pub(super) async fn run(self: Arc<Self>, input: Json, cx: Context) -> NodeResult {
+        let world = &self.rules.world;
+        world.started(&self.label);
+        let env = Env::new(self.rules.seen(input.0), world.counters.clone());
+        let mut host = Running { cx, rules: &self.rules };
+        let returned = ops::perform(&self.ops, env, &mut host).await;
+        Ok(self.rules.returned(returned.map_err(Fault::from)?)?)
+    }
+}
+
+/// A body that runs.
+struct Running<'a> {
+    cx: Context,
+    rules: &'a Rules,
+}
+
+impl Host for Running<'_> {
+    async fn ask(&mut self, question: Value) -> Value {
+        self.cx.interrupt(&question).await
+    }
+
+    fn custom(&mut self, value: Value) {
+        self.cx.emit(&value);
+    }
+
+    async fn call(&mut self, graph: &str, input: Value) -> Result<Value, Failure> {
+        let world = &self.rules.world;
+        let Some(Spec::Graph(spec)) = world.library.get(graph) else {
+            world.lacks("functional entries");
+            return Ok(Value::Null);
+        };
+        let built = match build::nested(graph, spec, world) {
+            Ok(built) => built,
+            Err(Refusal::Lacking(lacking)) => {
+                world.lacks(lacking.0);
+                return Ok(Value::Null);
+            }
+            Err(Refusal::Invalid) => return Err(called("InvalidGraph", "a graph that cannot be built")),
+        };
+        let writes = ops::writes(Val::Json(input))?;
+        let ended = self.cx.run(&built.graph, built.rules.input(writes)).await;
+        let state = ended.map_err(|error| called(&kind(&error), error))?;
+        Ok(built.rules.seen(state.0))
+    }
+
+    async fn tasks(&mut self, calls: Vec<(String, Value)>) -> Vec<Result<Value, Failure>> {
+        self.rules.world.lacks("functional tasks");
+        calls.into_iter().map(|_| Ok(Value::Null)).collect()
+    }
+
+    async fn sleep(&mut self, ms: u64) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    fn drain(&mut self) {
+        self.rules.world.lacks("draining");
+    }
+}
+
+fn called(kind: &str, source: impl Into<super::BoxError>) -> Failure {
+    Failure::Called {
+        kind: kind.to_owned(),
+        source: source.into(),
+    }
+}
+
+/// What the failure of a called graph is called.
+fn kind(error: &RunError) -> String {
+    super::fault::bare_name(&error.to_string())
+}
+
+/// Where a conditional edge leads on this state.
+pub(super) fn decide(branch: &Branch, rules: &Rules, state: Json) -> Result<Vec<Target>, Fault> {
+    let env = Env::new(rules.seen(state.0), rules.world.counters.clone());
+    let value = branch.path.eval(&env)?;
+    if value == Val::Json(Value::Null) {
+        return Err(Fault::Named("ValueError".to_owned()));
+    }
+    let mut targets = Vec::new();
+    flatten(value, &mut targets)?;
+    if let Some(map) = &branch.map {
+        for target in &mut targets {
+            if let ops::Target::Node(name) = target {
+                let mapped = map.get(name).cloned();
+                *name = mapped.ok_or_else(|| Fault::Named("KeyError".to_owned()))?;
+            }
+        }
+    }
+    rules.targets(targets)
+}

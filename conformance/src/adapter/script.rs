@@ -1,0 +1,380 @@
+//! Performs the actions of a script, one after the other, on the threads of one graph.
+
+use std::collections::HashMap;
+
+use futures::StreamExt as _;
+use serde_json::{Map, Value};
+use superstep::channels::Json;
+use superstep::checkpoint::{CheckpointId, MemoryCheckpointer};
+use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, Thread, Update};
+
+use super::build::Built;
+use super::fault::{failure, unknown_interrupt};
+use super::show::{Events, Place, View, question, snapshot};
+use super::world::World;
+use super::{BoxError, Lacking};
+use crate::expr::{Env, Val};
+use crate::ops::{self, Command};
+use crate::result::{Answered, Done, Dump, Failure, HistoryRead, Outcome, StateRead};
+use crate::spec::{self, Action, Breakpoints, Durability, Invoke, Mode, ReadHistory, ReadState, Ref, Saver};
+
+/// A graph, its threads, and what the script has seen of them so far.
+pub(super) struct Session {
+    built: Built,
+    saver: Option<MemoryCheckpointer>,
+    world: World,
+    /// Questions in the order in which they surfaced.
+    asked: Vec<(Value, AskId)>,
+    /// Checkpoints by the names they were saved under.
+    saved: HashMap<String, CheckpointId>,
+}
+
+/// What an action ends with short of a result: a recorded failure, or an error of ours.
+enum Stop {
+    Failed(Failure),
+    Broken(BoxError),
+}
+
+impl From<RunError> for Stop {
+    fn from(error: RunError) -> Self {
+        failure(error).map_or_else(Stop::Broken, Stop::Failed)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+macro_rules! broken {
+    ($($error:ty),*) => { $(
+        impl From<$error> for Stop {
+            fn from(error: $error) -> Self {
+                Stop::Broken(error.into())
+            }
+        }
+    )* };
+}
+broken!(Lacking, crate::expr::EvalError, superstep::channels::CodecError, super::fault::Fault);
+
+/// The recorded form of an action's end.
+fn answered<T>(result: Result<T, Stop>) -> Result<Answered<T>, BoxError> {
+    match result {
+        Ok(gave) => Ok(Answered::Gave(gave)),
+        Err(Stop::Failed(error)) => Ok(Answered::Failed { error }),
+        Err(Stop::Broken(error)) => Err(error),
+    }
+}
+
+impl Session {
+    pub(super) fn new(saver: Saver, built: Built, world: World) -> Self {
+        Session {
+            built,
+            saver: match saver {
+                Saver::Memory => Some(MemoryCheckpointer::default()),
+                Saver::None => None,
+            },
+            world,
+            asked: Vec::new(),
+            saved: HashMap::new(),
+        }
+    }
+
+    pub(super) async fn perform(
+        mut self,
+        script: &[Action],
+        results: &mut Vec<Outcome>,
+    ) -> Result<(), BoxError> {
+        for action in script {
+            let done = self.action(action).await?;
+            if let Some(lacking) = self.world.lacking() {
+                return Err(lacking.into());
+            }
+            results.push(Outcome::Done(Box::new(done)));
+        }
+        Ok(())
+    }
+
+    async fn action(&mut self, action: &Action) -> Result<Done, BoxError> {
+        Ok(match action {
+            Action::Invoke(invoke) => self.invoke(invoke).await?,
+            Action::State(read) => Done::State(answered(self.state(read).await)?),
+            Action::History(read) => Done::History(answered(self.history(read).await)?),
+            Action::Update(_) => return Err(Lacking("edits of a state").into()),
+            Action::Bulk(_) => return Err(Lacking("edits of a state in bulk").into()),
+            // Its form is that of another layout; no comparison looks at it.
+            Action::Raw(_) => Done::Raw(Answered::Gave(Dump { checkpoints: Vec::new() })),
+            Action::ClearCache(_) => return Err(Lacking("caches").into()),
+        })
+    }
+
+    async fn invoke(&mut self, invoke: &Invoke) -> Result<Done, BoxError> {
+        let mut events = invoke.stream.as_ref().map(|_| Vec::new());
+        let mut output = None;
+        let mut interrupts = None;
+        let error = match self.run(invoke, &mut events).await {
+            Ok((values, asks)) if events.is_none() => {
+                output = Some(self.output(values));
+                let asks: Vec<_> = asks.iter().map(question).collect();
+                interrupts = Some(asks).filter(|asks| !asks.is_empty());
+                None
+            }
+            Ok(_) => None,
+            Err(Stop::Failed(failure)) => Some(failure),
+            Err(Stop::Broken(error)) => return Err(error),
+        };
+        Ok(Done::Invoke {
+            output,
+            interrupts,
+            events,
+            error,
+            ran: self.world.take_ran(),
+        })
+    }
+
+    /// Runs, and gives the last values and the open questions.
+    async fn run(
+        &mut self,
+        invoke: &Invoke,
+        events: &mut Option<Vec<crate::result::Event>>,
+    ) -> Result<(Value, Vec<Ask>), Stop> {
+        if invoke.durability == Durability::Exit {
+            return Err(Lacking("saving at the end only").into());
+        }
+        let thread = self.thread(&invoke.thread, invoke.at.as_ref()).await?;
+        let run = self.options(self.enter(&thread, invoke).await?, invoke);
+        let asked = invoke.stream.as_deref().unwrap_or_default();
+        // Values are the output, and checkpoints tell how tasks are ordered.
+        let always = Modes::VALUES | Modes::CHECKPOINTS;
+        let modes = asked.iter().fold(always, |modes, mode| modes | of_mode(*mode));
+        let mut stream = match invoke.subgraphs {
+            true => run.stream_nested(modes),
+            false => run.stream(modes),
+        };
+        let mut seen = Events::new(&self.built.rules, &invoke.thread, asked, invoke.at.is_some());
+        while let Some(part) = stream.next().await {
+            seen.add(part)?;
+        }
+        let (values, shown) = seen.finish()?;
+        if let Some(events) = events {
+            *events = shown;
+        }
+        let asks = stream.outcome().await?.asks().to_vec();
+        self.asked.extend(asks.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
+        Ok((values, asks))
+    }
+
+    fn output(&self, values: Value) -> Value {
+        let Value::Object(mut members) = values else {
+            return values;
+        };
+        if let Some(output) = &self.built.output {
+            members.retain(|key, _| output.contains(key));
+        }
+        members.into()
+    }
+
+    fn options(&self, run: RunBuilder<Json>, invoke: &Invoke) -> RunBuilder<Json> {
+        let stop = |chosen: &Option<Breakpoints>, declared: &Vec<String>| match chosen {
+            Some(Breakpoints::All) => superstep::Breakpoints::All,
+            Some(Breakpoints::Nodes(nodes)) => nodes.clone().into(),
+            None => declared.clone().into(),
+        };
+        run.limit(invoke.recursion_limit)
+            .stop_before(stop(&invoke.interrupt_before, &self.built.before))
+            .stop_after(stop(&invoke.interrupt_after, &self.built.after))
+    }
+
+    /// The run that an action asks for.
+    async fn enter(&self, thread: &Thread<Json>, invoke: &Invoke) -> Result<RunBuilder<Json>, Stop> {
+        if let Some(command) = &invoke.command {
+            return self.command(thread, command, invoke).await;
+        }
+        let input = invoke.input.as_ref().map(|input| input.eval(&self.env()));
+        match input.transpose()? {
+            None | Some(Val::Json(Value::Null)) if self.saver.is_none() => {
+                Err(Failure::EmptyInput {}.into())
+            }
+            None | Some(Val::Json(Value::Null)) => Ok(thread.proceed()),
+            Some(input) => Ok(thread.start(self.built.rules.input(ops::writes(input)?))),
+        }
+    }
+
+    async fn command(
+        &self,
+        thread: &Thread<Json>,
+        command: &spec::Command,
+        invoke: &Invoke,
+    ) -> Result<RunBuilder<Json>, Stop> {
+        if command.parent {
+            return Err(Lacking("commands to the graph above").into());
+        }
+        let edit = Command::eval(command.update.as_ref(), command.goto.as_ref(), &self.env())?;
+        let answers = match self.saver {
+            Some(_) => self.answers(thread, command, invoke).await?,
+            None => Vec::new(),
+        };
+        if edit == Command::default() {
+            return Ok(thread.resume(answers));
+        }
+        let edit = self.built.rules.command(Update::new(), edit)?;
+        Ok(thread.command(edit, answers))
+    }
+
+    /// The answers of a command. Those that nobody waits for are dropped, unless it is strict.
+    async fn answers(
+        &self,
+        thread: &Thread<Json>,
+        command: &spec::Command,
+        invoke: &Invoke,
+    ) -> Result<Vec<Answer>, Stop> {
+        let (strict, addressed) = (invoke.strict, invoke.at.is_some());
+        let open = open(thread, addressed).await?;
+        let by_id = match (&command.resume, &command.resume_map) {
+            (None, None) => return Ok(Vec::new()),
+            (_, Some(map)) => self.by_payload(map)?,
+            (Some(resume), None) => match resume.json(&self.env())? {
+                Value::Null => return Ok(Vec::new()),
+                Value::Object(map) if let Some(by_id) = ids(&map) => by_id,
+                _ if open.is_empty() => return Ok(Vec::new()),
+                _ if strict && open.len() > 1 => {
+                    return Err(unknown_interrupt("ambiguous").into());
+                }
+                value => return Ok(vec![Answer::only(value)]),
+            },
+        };
+        if strict && by_id.is_empty() {
+            return Err(unknown_interrupt("empty_map").into());
+        }
+        let wanted = by_id.into_iter().filter(|(id, _)| strict || open.contains(id));
+        Ok(wanted.map(|(id, value)| Answer::to(id, value)).collect())
+    }
+
+    fn by_payload(&self, map: &[spec::Answer]) -> Result<Vec<(AskId, Value)>, Stop> {
+        let mut answers = Vec::new();
+        for spec::Answer { payload, value } in map {
+            let latest = self.asked.iter().rev().find(|(known, _)| known == payload);
+            let (_, id) = latest.ok_or_else(|| {
+                Stop::Broken(format!("no question {payload} has surfaced").into())
+            })?;
+            answers.push((*id, value.json(&self.env())?));
+        }
+        Ok(answers)
+    }
+
+    async fn state(&mut self, read: &ReadState) -> Result<StateRead, Stop> {
+        if read.ns.is_some() || read.ns_raw.is_some() || read.pick.is_some() {
+            return Err(Lacking("states of nested graphs").into());
+        }
+        self.stored()?;
+        let thread = self.thread(&read.thread, read.at.as_ref()).await?;
+        let state = thread.state().await?;
+        let rules = &self.built.rules;
+        if read.subgraphs && state.tasks.iter().any(|task| rules.inside(&task.node).is_some()) {
+            return Err(Lacking("states of nested graphs").into());
+        }
+        self.save(read.save.as_deref(), state.checkpoint);
+        let view = if read.at.is_some() { View::Record } else { View::Live };
+        let snapshot = snapshot(self.place(&read.thread), &state, view)?;
+        Ok(StateRead { snapshot })
+    }
+
+    async fn history(&mut self, read: &ReadHistory) -> Result<HistoryRead, Stop> {
+        if read.ns.is_some() || read.ns_raw.is_some() {
+            return Err(Lacking("states of nested graphs").into());
+        }
+        self.stored()?;
+        let thread = self.thread(&read.thread, read.before.as_ref()).await?;
+        let states = thread.history(usize::MAX).await?;
+        let pick = usize::try_from(read.pick.unwrap_or(0)).unwrap_or(0);
+        let picked = states.get(pick).and_then(|state| state.checkpoint);
+        self.save(read.save.as_deref(), picked);
+        let place = self.place(&read.thread);
+        let shown = states.iter().map(|state| snapshot(place, state, View::Record));
+        let mut snapshots = shown.collect::<Result<Vec<_>, _>>()?;
+        if let Some(filter) = &read.filter {
+            snapshots.retain(|snapshot| matches(snapshot, filter));
+        }
+        snapshots.truncate(read.limit.unwrap_or(usize::MAX));
+        Ok(HistoryRead { snapshots })
+    }
+
+    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+        Place {
+            rules: &self.built.rules,
+            thread,
+            namespace: "",
+        }
+    }
+
+    fn stored(&self) -> Result<(), Stop> {
+        match self.saver {
+            Some(_) => Ok(()),
+            None => Err(Failure::NoCheckpointer {}.into()),
+        }
+    }
+
+    fn save(&mut self, name: Option<&str>, id: Option<CheckpointId>) {
+        if let (Some(name), Some(id)) = (name, id) {
+            self.saved.insert(name.to_owned(), id);
+        }
+    }
+
+    async fn thread(&self, name: &str, at: Option<&Ref>) -> Result<Thread<Json>, Stop> {
+        let thread = match &self.saver {
+            Some(saver) => self.built.graph.thread(saver, name),
+            None => self.built.graph.detached(),
+        };
+        let id = match at {
+            None => return Ok(thread),
+            Some(Ref::Saved(name)) => self.saved.get(name).copied(),
+            Some(Ref::K(place)) => place_in(&thread.history(usize::MAX).await?, *place),
+        };
+        let id = id.ok_or_else(|| Stop::Broken(format!("there is no checkpoint {at:?}").into()))?;
+        Ok(thread.at(id))
+    }
+
+    fn env(&self) -> Env {
+        Env::new(Value::Object(Map::new()), self.world.counters.clone())
+    }
+}
+
+/// The questions that can be answered on a thread: those that are open, and those of an addressed
+/// checkpoint whether or not they were answered since.
+async fn open(thread: &Thread<Json>, addressed: bool) -> Result<Vec<AskId>, Stop> {
+    let state = thread.state().await?;
+    let asking = state.tasks.iter().filter(|task| addressed || !task.finished);
+    Ok(asking.flat_map(|task| &task.asks).map(|ask| ask.id).collect())
+}
+
+/// An object whose keys all look like ids of questions counts as answers by id, even an empty one.
+fn ids(map: &Map<String, Value>) -> Option<Vec<(AskId, Value)>> {
+    let entry = |(key, value): (&String, &Value)| Some((key.parse().ok()?, value.clone()));
+    map.iter().map(entry).collect()
+}
+
+fn place_in(history: &[superstep::Snapshot], place: i64) -> Option<CheckpointId> {
+    let from_end = if place < 0 { history.len() as i64 } else { 0 };
+    let at = usize::try_from(place + from_end).ok()?;
+    history.get(at)?.checkpoint
+}
+
+fn matches(snapshot: &crate::result::Snapshot, filter: &Map<String, Value>) -> bool {
+    filter.iter().all(|(key, wanted)| match key.as_str() {
+        "source" => snapshot.source.as_deref() == wanted.as_str(),
+        "step" => snapshot.step == wanted.as_i64(),
+        _ => false,
+    })
+}
+
+fn of_mode(mode: Mode) -> Modes {
+    match mode {
+        Mode::Values => Modes::VALUES,
+        Mode::Updates => Modes::UPDATES,
+        Mode::Tasks => Modes::TASKS,
+        Mode::Checkpoints => Modes::CHECKPOINTS,
+        Mode::Custom => Modes::CUSTOM,
+        Mode::Debug => Modes::TASKS | Modes::CHECKPOINTS,
+    }
+}

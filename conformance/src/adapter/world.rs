@@ -1,0 +1,67 @@
+//! What all bodies of one case share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Lacking;
+use crate::expr::Counters;
+use crate::spec::{Graph, Spec};
+
+/// Shared by all runs of a case. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct World {
+    /// The counters of the case's own.
+    pub(super) counters: Counters,
+    /// The graphs that bodies may call.
+    pub(super) library: Arc<BTreeMap<String, Spec>>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Default)]
+struct Notes {
+    ran: BTreeMap<String, u64>,
+    messages: u64,
+    lacking: Option<Lacking>,
+}
+
+impl World {
+    pub(super) fn new(root: &Graph) -> Self {
+        World {
+            counters: Counters::default(),
+            library: Arc::new(root.graphs.clone()),
+            notes: Arc::default(),
+        }
+    }
+
+    /// Notes that a body started.
+    pub(super) fn started(&self, label: &str) {
+        *self.notes().ran.entry(label.to_owned()).or_default() += 1;
+    }
+
+    /// How often each body started since this was last asked.
+    pub(super) fn take_ran(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut self.notes().ran)
+    }
+
+    /// A number that no message has yet.
+    pub(super) fn next_message(&self) -> u64 {
+        let mut notes = self.notes();
+        notes.messages += 1;
+        notes.messages
+    }
+
+    /// Notes that a body needs what the engine does not have.
+    pub(super) fn lacks(&self, what: &'static str) {
+        self.notes().lacking = Some(Lacking(what));
+    }
+
+    /// What a body needed in vain.
+    pub(super) fn lacking(&self) -> Option<Lacking> {
+        self.notes().lacking
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Held over single assignments only.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
