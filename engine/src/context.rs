@@ -32,7 +32,7 @@ struct Inner {
     place: Place,
     step: i64,
     graph: Arc<Core>,
-    scope: Scope,
+    scope: Arc<Scope>,
     scratch: Mutex<Scratch>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Parked {
 
 impl Context {
     /// The context of one attempt at a task.
-    pub(crate) fn new(task: &Task, scope: Scope) -> Self {
+    pub(crate) fn new(task: &Task, scope: Arc<Scope>) -> Self {
         Context(Arc::new(Inner {
             task: task.id,
             node: task.node.clone(),

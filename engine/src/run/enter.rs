@@ -235,9 +235,13 @@ impl Run {
 
     /// The checkpoints of the enclosing graphs and of this one, for graphs nested in its tasks.
     pub(super) fn lineage(&self) -> Arc<[(String, CheckpointId)]> {
-        let own = self
-            .base
-            .map(|base| (self.place.namespace.to_string(), base));
-        self.scope.parents.iter().cloned().chain(own).collect()
+        let parents = &self.scope.parents;
+        match self.base {
+            None => Arc::clone(parents),
+            Some(base) => {
+                let own = (self.place.namespace.to_string(), base);
+                parents.iter().cloned().chain([own]).collect()
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Running the tasks of one superstep.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -40,13 +41,14 @@ impl Run {
     /// While some tasks still run, the results of the others are saved.
     pub(super) async fn execute(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
         let mut results: Vec<Option<Finished>> = Vec::with_capacity(tasks.len());
-        let mut waiting = Vec::new();
+        let mut waiting = Vec::with_capacity(tasks.len());
+        let scope = Arc::new(self.scope_of_tasks());
         for (at, task) in tasks.iter().enumerate() {
             let known = self.hand_back(task)?;
             match &known {
                 None => {
                     self.tell_started(task);
-                    waiting.push((at, self.spawnable(task)));
+                    waiting.push((at, self.spawnable(task, &scope)));
                 }
                 Some(Finished {
                     ended: Ended::Done(done),
@@ -69,13 +71,16 @@ impl Run {
         Ok(results)
     }
 
-    fn spawnable(&self, task: &Planned) -> BoxFuture<'static, TaskOutcome> {
-        let task = self.task(task);
-        let scope = Scope {
+    fn scope_of_tasks(&self) -> Scope {
+        Scope {
             parents: self.lineage(),
             ..self.scope.clone()
-        };
-        let cx = Context::new(&task, scope);
+        }
+    }
+
+    fn spawnable(&self, task: &Planned, scope: &Arc<Scope>) -> BoxFuture<'static, TaskOutcome> {
+        let task = self.task(task);
+        let cx = Context::new(&task, Arc::clone(scope));
         self.core.executor.execute(task, cx)
     }
 

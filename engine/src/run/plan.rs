@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use superstep_channels::{Name, Value};
 use superstep_checkpoint::{CheckpointId, Place, TaskId};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::Run;
 use super::apply::Routing;
@@ -41,34 +41,56 @@ pub(crate) struct Moment<'a> {
 
 /// The tasks that are due, in canonical order.
 pub(crate) fn plan(core: &Core, routing: &Routing, moment: Moment<'_>) -> Vec<Planned> {
-    let task = |node: NodeIx, send, path| Planned {
-        id: task_id(moment, core.node_name(node), send),
+    let mut ids = Ids::new(moment);
+    let mut task = |node: NodeIx, send, path| Planned {
+        id: ids.id(core.node_name(node), send),
         name: core.node_name(node).clone(),
         node,
         path,
     };
-    let on_state = routing
-        .due
-        .iter()
-        .map(|due| task(due.node, None, Path::State));
-    let sends = routing.sends.iter().enumerate();
-    let on_sends =
-        sends.map(|(at, (node, payload))| task(*node, Some(at), Path::Send(at, payload.clone())));
-    on_state.chain(on_sends).collect()
+    let mut tasks = Vec::with_capacity(routing.due.len() + routing.sends.len());
+    for due in &routing.due {
+        tasks.push(task(due.node, None, Path::State));
+    }
+    for (at, (node, payload)) in routing.sends.iter().enumerate() {
+        tasks.push(task(*node, Some(at), Path::Send(at, payload.clone())));
+    }
+    tasks
 }
 
 /// The id of a task: a hash of all that tells it from every other task.
 pub(crate) fn task_id(moment: Moment<'_>, node: &str, send: Option<usize>) -> TaskId {
-    let mut hash = Xxh3::new();
-    for text in [&*moment.place.thread, &*moment.place.namespace, node] {
-        hash.update(&(text.len() as u64).to_be_bytes());
-        hash.update(text.as_bytes());
+    Ids::new(moment).id(node, send)
+}
+
+/// Makes the ids of one moment's tasks. What they have in common is written down once.
+struct Ids {
+    bytes: Vec<u8>,
+    common: usize,
+}
+
+impl Ids {
+    fn new(moment: Moment<'_>) -> Self {
+        let mut bytes = Vec::with_capacity(128);
+        for text in [&*moment.place.thread, &*moment.place.namespace] {
+            bytes.extend((text.len() as u64).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        bytes.extend(moment.base.map_or(0, |id| id.0).to_be_bytes());
+        bytes.extend(moment.step.to_be_bytes());
+        Ids {
+            common: bytes.len(),
+            bytes,
+        }
     }
-    hash.update(&moment.base.map_or(0, |id| id.0).to_be_bytes());
-    hash.update(&moment.step.to_be_bytes());
-    let path = send.map_or(0, |at| at as u64 + 1);
-    hash.update(&path.to_be_bytes());
-    TaskId(hash.digest128().to_be_bytes())
+
+    fn id(&mut self, node: &str, send: Option<usize>) -> TaskId {
+        self.bytes.truncate(self.common);
+        let path = send.map_or(0, |at| at as u64 + 1);
+        self.bytes.extend(path.to_be_bytes());
+        self.bytes.extend(node.as_bytes());
+        TaskId(xxh3_128(&self.bytes).to_be_bytes())
+    }
 }
 
 impl Run {
