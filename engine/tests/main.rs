@@ -4,3 +4,4 @@
 mod crash;
 mod process;
 mod report;
+mod reports;
