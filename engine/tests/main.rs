@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod crash;
+mod laws;
 mod process;
 mod report;
 mod reports;
