@@ -2,7 +2,9 @@
 #![allow(missing_docs)]
 
 mod crash;
+mod dynamic;
 mod laws;
 mod process;
 mod report;
 mod reports;
+mod surface;
