@@ -83,7 +83,7 @@ impl Record {
     /// The questions that have no answer yet.
     pub(crate) fn open_asks(&self) -> impl Iterator<Item = &Ask> {
         let answered = |ask: &&Ask| self.answers.iter().any(|(id, _)| *id == ask.id);
-        let open = matches!(self.state, RecordState::Open);
+        let open = !matches!(self.state, RecordState::Done { .. });
         self.asks.iter().filter(move |ask| open && !answered(ask))
     }
 

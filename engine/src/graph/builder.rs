@@ -275,17 +275,19 @@ impl<S: State> GraphBuilder<S> {
         }
         let mut joins = Vec::new();
         for (from, to) in &self.joins {
-            let mut sources: Vec<NodeIx> = from
-                .iter()
-                .filter_map(|name| find(name, Problem::UnknownSource))
-                .collect();
-            sources.dedup();
+            let mut sources: Vec<NodeIx> = Vec::new();
+            for source in from.iter().filter_map(|name| find(name, Problem::UnknownSource)) {
+                if !sources.contains(&source) {
+                    sources.push(source);
+                }
+            }
             let Some(target) = find(to, Problem::UnknownTarget) else {
                 continue;
             };
-            if from.is_empty() {
-                problems.push(Problem::EmptyJoin(to.clone()));
-                return (exits, entry, joins);
+            let same = |join: &Join| join.target == target && join.sources == sources;
+            // A checkpoint finds a join by its name, so one that is said twice counts once.
+            if joins.iter().any(same) {
+                continue;
             }
             for &source in &sources {
                 if let Some(exits) = exits.get_mut(source) {
@@ -298,6 +300,8 @@ impl<S: State> GraphBuilder<S> {
                 target,
             });
         }
+        let empty = self.joins.iter().filter(|(from, _)| from.is_empty());
+        problems.extend(empty.map(|(_, to)| Problem::EmptyJoin(to.clone())));
         (exits, entry, joins)
     }
 
