@@ -1,7 +1,5 @@
 //! Tools that ask people: side by side, beside tools that do not, in a new process after each stop.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,23 +14,8 @@ use tokio::sync::Notify;
 
 use crate::process::play;
 use crate::support::{
-    Log, Nothing, asks, calls, lines, noting, open, scripted, shown, transcript, watch,
+    Log, Nothing, asks, calls, entered, entries, lines, noting, open, scripted, shown, transcript, watch,
 };
-
-/// Notes in a file which tool ran, so that it can be counted over several processes.
-fn entered(folder: &Path, tool: &str) {
-    let mut options = OpenOptions::new();
-    let options = options.create(true).append(true);
-    let mut file = options.open(folder.join("entered")).unwrap();
-    writeln!(file, "{tool}").unwrap();
-}
-
-fn count(folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(folder.join("entered")).unwrap();
-    let mut tools: Vec<String> = text.lines().map(str::to_owned).collect();
-    tools.sort();
-    tools
-}
 
 fn told(ask: &Ask) -> Value {
     json!({ "id": ask.id.to_string(), "asks": ask.payload.0 })
@@ -40,7 +23,7 @@ fn told(ask: &Ask) -> Value {
 
 #[test]
 fn two_tools_ask_in_parallel() {
-    play(two_tools_ask_in_parallel, ask_in_parallel, |stages| {
+    play(two_tools_ask_in_parallel, ask_in_parallel, async |stages| {
         let asked = stages.run("ask");
         let (a, b) = (&asked["asks"][0]["id"], &asked["asks"][1]["id"]);
         assert_ne!(a, b);
@@ -65,7 +48,7 @@ fn two_tools_ask_in_parallel() {
             stages.run("answer"),
             json!({ "transcript": all, "requests": [said] })
         );
-        assert_eq!(count(stages.folder()), ["a", "a", "b", "b"]);
+        assert_eq!(entries(stages.folder()), ["a", "a", "b", "b"]);
     });
 }
 
@@ -122,9 +105,9 @@ fn a_finished_tool_is_not_run_again_when_its_sibling_is_answered() {
     play(
         a_finished_tool_is_not_run_again_when_its_sibling_is_answered,
         pay_and_confirm,
-        |stages| {
+        async |stages| {
             assert_eq!(stages.run("start"), json!(["Really?"]));
-            assert_eq!(count(stages.folder()), ["confirm", "pay"]);
+            assert_eq!(entries(stages.folder()), ["confirm", "pay"]);
             let said = [
                 "human: pay 10",
                 "ai: pay{} confirm{}",
@@ -136,7 +119,7 @@ fn a_finished_tool_is_not_run_again_when_its_sibling_is_answered() {
                 stages.run("resume"),
                 json!({ "transcript": all, "requests": [said] })
             );
-            assert_eq!(count(stages.folder()), ["confirm", "confirm", "pay"]);
+            assert_eq!(entries(stages.folder()), ["confirm", "confirm", "pay"]);
         },
     );
 }

@@ -20,18 +20,18 @@ const MARK: &str = "@@report ";
 pub(crate) fn play<T>(
     test: T,
     stage: impl AsyncFnOnce(String, PathBuf) -> Value,
-    parent: impl FnOnce(&Stages),
+    parent: impl AsyncFnOnce(Stages),
 ) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().unwrap();
     let (Ok(name), Some(folder)) = (env::var(STAGE), env::var_os(FOLDER)) else {
         let path = std::any::type_name_of_val(&test);
         let (_, path) = path.split_once("::").unwrap();
-        return parent(&Stages {
+        return runtime.block_on(parent(Stages {
             test: path.to_owned(),
             folder: tempfile::tempdir().unwrap(),
-        });
+        }));
     };
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().build().unwrap();
     report(&runtime.block_on(stage(name, folder.into())));
 }
 

@@ -1,5 +1,7 @@
 //! What the tests of agents share.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +13,8 @@ use superstep::{Ask, Event, Modes, Outcome, RunBuilder, RunError, TaskError};
 use superstep_agent::agent::Conversation;
 use superstep_agent::message::{Ai, Body, InvalidToolCall, Message, ToolCall, ToolStatus};
 use superstep_agent::model::{ModelError, Request, ScriptedModel, Turn};
-use superstep_agent::tool::Tool;
-use superstep_checkpoint::SqliteCheckpointer;
+use superstep_agent::tool::{Tool, ToolContext};
+use superstep_checkpoint::{Checkpointer, Loaded, Place, SqliteCheckpointer, StoredTask};
 
 /// A model with this script, to be looked at afterwards.
 pub(crate) fn scripted<T: Into<Turn>>(script: impl IntoIterator<Item = T>) -> Arc<ScriptedModel> {
@@ -160,7 +162,63 @@ pub(crate) fn noting(name: &'static str, log: &Log) -> Tool {
     })
 }
 
+/// Notes in a file what happened, so that it can be counted over several processes.
+pub(crate) fn entered(folder: &Path, what: &str) {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).append(true);
+    let mut file = options.open(folder.join("entered")).unwrap();
+    writeln!(file, "{what}").unwrap();
+}
+
+/// What [`entered`] noted, sorted.
+pub(crate) fn entries(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("entered")).unwrap();
+    let mut entries: Vec<String> = text.lines().map(str::to_owned).collect();
+    entries.sort();
+    entries
+}
+
+/// Waits, within a task, until the result of a sibling is saved.
+pub(crate) async fn until_one_is_saved(folder: &Path, cx: &ToolContext) {
+    let place = Place {
+        namespace: cx.namespace().into(),
+        ..Place::root(cx.thread())
+    };
+    let store = open(folder);
+    while store
+        .load(&place, None)
+        .await
+        .unwrap()
+        .is_none_or(|loaded| loaded.pending.is_empty())
+    {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Opens the checkpoints in a folder; every call opens the file anew.
 pub(crate) fn open(folder: &Path) -> SqliteCheckpointer {
     SqliteCheckpointer::open(folder.join("threads.db")).unwrap()
+}
+
+/// All that is stored in a place, checkpoint by checkpoint.
+pub(crate) async fn dump(
+    store: &SqliteCheckpointer,
+    place: &Place,
+) -> Vec<(Loaded, Vec<StoredTask>, Vec<(String, Vec<u8>)>)> {
+    let mut dump = Vec::new();
+    for listed in store.list(place, None, usize::MAX).await.unwrap() {
+        let loaded = store.load(place, Some(listed.id)).await.unwrap().unwrap();
+        let tasks = store.tasks(place, listed.id).await.unwrap();
+        dump.push((loaded, tasks, store.logs(place, listed.id).await.unwrap()));
+    }
+    dump
+}
+
+/// Where the subagent that answered the n-th message of a thread keeps its checkpoints.
+pub(crate) fn nested(thread: &str, answer: &Message) -> Place {
+    let task = answer.id.as_deref().unwrap().strip_prefix("tool-").unwrap();
+    Place {
+        namespace: format!("tools:{task}").into(),
+        ..Place::root(thread)
+    }
 }
