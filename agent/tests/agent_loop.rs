@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use superstep::{RunError, TaskError};
-use superstep_agent::agent::{AgentError, create_agent, says};
-use superstep_agent::message::{Message, ToolCall};
+use superstep_agent::agent::{AgentError, Conversation, create_agent, says};
+use superstep_agent::message::{Body, Message, ToolCall};
 use superstep_agent::middleware::Middleware;
-use superstep_agent::model::{ChatModel, ModelError};
+use superstep_agent::model::{ChatModel, ModelError, ToolSpec};
 use superstep_agent::tool::{Tool, ToolError};
 use superstep_checkpoint::MemoryCheckpointer;
 use tokio::sync::Notify;
@@ -157,6 +157,39 @@ async fn calls_that_can_be_read_run_beside_those_that_cannot() {
     assert_eq!(model.requests().len(), 2);
 }
 
+#[tokio::test]
+async fn arguments_of_any_depth_are_run_or_refused_but_never_fail_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ToolSpec {
+        name: "any".into(),
+        description: "Takes anything.".into(),
+        parameters: json!({ "type": "object" }),
+    };
+    let any = Tool::from_spec(spec, |_, _| async { Ok("taken".into()) });
+    let depths = [1, 126, 127, 128, 129, 10_000];
+    let mut results = Vec::new();
+    for depth in depths {
+        // `garbled` writes the arguments as they are; the model's reply is parsed like any other.
+        let mut turn = garbled(calls([]), "any");
+        if let Body::Ai(ai) = &mut turn.body {
+            ai.invalid_tool_calls[0].args =
+                format!("{}{}", "{\"a\":".repeat(depth - 1) + "{", "}".repeat(depth));
+        }
+        let agent = create_agent(scripted([turn, Message::ai("Done.")])).tool(any.clone());
+        let agent = agent.build().unwrap();
+        let thread = agent.thread(&open(folder.path()), format!("{depth}"));
+        let said = transcript(thread.start(says("go")).await);
+        assert_eq!(said.len(), 4);
+        let state = agent
+            .thread(&open(folder.path()), format!("{depth}"))
+            .state();
+        let kept: Conversation = state.await.unwrap().read().unwrap();
+        assert_eq!(lines(&kept.messages), said);
+        results.push(said[2] == "any-x: taken");
+    }
+    assert_eq!(results, [true, true, true, false, false, false]);
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the disk is full")]
 struct DiskFull;
@@ -196,7 +229,11 @@ async fn a_fatal_error_fails_the_run_and_only_that_call_runs_again() {
 
     full.store(false, Ordering::Relaxed);
     let outcome = agent.thread(&open(folder.path()), "t").proceed().await;
-    let results = ["before-0: before done", "save-1: saved", "after-2: after done"];
+    let results = [
+        "before-0: before done",
+        "save-1: saved",
+        "after-2: after done",
+    ];
     let said = ["human: go", "ai: before{} save{} after{}"];
     let all = [&said[..], &results, &["ai: Done."]].concat();
     assert_eq!(transcript(outcome), all);

@@ -257,7 +257,10 @@ impl WrapModelCall for Note {
 #[tokio::test]
 async fn what_a_layer_adds_to_a_request_stays_out_of_the_transcript() {
     for (prompt, system) in [
-        (Some("Be brief."), "system: Be brief.\n\nIt is noon.\n\nIt rains."),
+        (
+            Some("Be brief."),
+            "system: Be brief.\n\nIt is noon.\n\nIt rains.",
+        ),
         (None, "system: It is noon.\n\nIt rains."),
     ] {
         let model = scripted([Message::ai("Hello.")]);
@@ -388,7 +391,10 @@ async fn a_middleware_brings_channels_and_tools_along() {
     let requests = model.requests();
     let tools = requests[0].tools.iter().map(|tool| tool.name.as_str());
     assert_eq!(tools.collect::<Vec<_>>(), ["count", "own"]);
-    let systems: Vec<_> = requests.iter().map(|r| lines(&r.messages)[0].clone()).collect();
+    let systems: Vec<_> = requests
+        .iter()
+        .map(|r| lines(&r.messages)[0].clone())
+        .collect();
     assert_eq!(systems, ["system: Counted 0.", "system: Counted 12."]);
     let state = agent.thread(&open(folder.path()), "t").state().await;
     assert_eq!(state.unwrap().values.value(COUNT), Ok(Some(22)));
@@ -411,7 +417,10 @@ fn channels_that_do_not_agree_are_refused() {
 async fn writing_a_channel_that_nobody_declared_fails_the_run() {
     let count = Tool::new("count", "Counts.", |_: Nothing, _| async {
         let update = Update::new().put(COUNT, 1);
-        Ok(ToolOutput { update, ..ToolOutput::default() })
+        Ok(ToolOutput {
+            update,
+            ..ToolOutput::default()
+        })
     });
     let agent = create_agent(scripted([calls(["count"])])).tool(count);
     let outcome = agent.build().unwrap().detached().start(says("go")).await;
@@ -438,4 +447,44 @@ async fn a_hook_can_rewrite_the_transcript() {
     thread().start(says("one")).await.unwrap();
     let outcome = thread().start(says("two")).await;
     assert_eq!(transcript(outcome), ["human: two", "ai: 2"]);
+}
+
+/// Asks before each model call.
+#[derive(Debug)]
+struct AskFirst;
+
+#[async_trait]
+impl WrapModelCall for AskFirst {
+    async fn wrap(
+        &self,
+        mut call: ModelCall,
+        next: NextModel<'_>,
+    ) -> Result<ModelReply, NodeError> {
+        let note: String = call.cx.interrupt("What else?").await;
+        call.add_system_text(&note);
+        next.run(call).await
+    }
+}
+
+#[tokio::test]
+async fn a_layer_around_the_model_can_ask() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = scripted([Message::ai("Hello.")]);
+    let agent = create_agent(Arc::clone(&model))
+        .middleware(Middleware::new("count").before_agent(count))
+        .middleware(Middleware::new("ask").wrap_model_call(AskFirst))
+        .build()
+        .unwrap();
+    let thread = || agent.thread(&open(folder.path()), "t");
+    let asked = asks(thread().start(says("Hi")).await);
+    assert_eq!(model.requests().len(), 0);
+    let outcome = thread().resume([asked[0].answer("It is late.")]).await;
+    let said = ["human: Hi", "human: 1 before me", "ai: Hello."];
+    assert_eq!(
+        transcript(outcome),
+        said,
+        "what ran before is not run again"
+    );
+    let request = [&["system: It is late."][..], &said[..2]].concat();
+    assert_eq!(shown(&model.requests()), [request]);
 }

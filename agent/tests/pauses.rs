@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use superstep::{AnswerError, Ask, Outcome, RunError, Thread};
 use superstep_agent::agent::{Conversation, create_agent, says};
 use superstep_agent::message::Message;
-use superstep_agent::middleware::{ApprovalRequest, Decision, approve};
+use superstep_agent::middleware::{ApprovalRequest, Decision, approve, patch_tool_calls};
 use superstep_agent::model::ScriptedModel;
 use superstep_agent::tool::Tool;
 use tokio::sync::Notify;
 
 use crate::process::play;
 use crate::support::{
-    Log, Nothing, asks, calls, entered, entries, lines, noting, open, scripted, shown, transcript, watch,
+    Log, Nothing, asks, calls, entered, entries, lines, noting, open, scripted, shown, transcript,
+    watch,
 };
 
 fn told(ask: &Ask) -> Value {
@@ -152,6 +153,8 @@ async fn pay_and_confirm(stage: String, folder: PathBuf) -> Value {
 fn careful(model: &Arc<ScriptedModel>, log: &Log, folder: &Path) -> Thread<Conversation> {
     let tools = ["r", "f", "p"].map(|name| noting(name, log));
     let agent = create_agent(Arc::clone(model)).tools(tools);
+    // Calls that wait for an answer are not open calls: resuming must not answer them in passing.
+    let agent = agent.middleware(patch_tool_calls());
     let agent = agent.middleware(approve(["r", "p"])).build().unwrap();
     agent.thread(&open(folder), "careful")
 }
@@ -227,8 +230,6 @@ async fn an_answer_that_is_no_decision_leaves_the_question_open() {
             .contains("unknown variant `maybe`, expected `approve` or `reject`"),
         "{error}"
     );
-    let again = asks(careful(&model, &log, folder.path()).proceed().await);
-    assert_eq!(again, asked);
     let outcome = careful(&model, &log, folder.path())
         .resume([asked[0].answer(Decision::Approve)])
         .await;

@@ -13,13 +13,14 @@ use superstep_agent::message::{Message, ToolCall};
 use superstep_agent::middleware::{Decision, approve};
 use superstep_agent::model::{ChatModel, ModelError, ScriptedModel};
 use superstep_agent::tool::{Tool, ToolContext, ToolError};
-use superstep_checkpoint::{Checkpointer, Header, Place, SqliteCheckpointer};
+use superstep_checkpoint::{Checkpointer, Header, MemoryCheckpointer, Place, SqliteCheckpointer};
 use tokio::sync::Barrier;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::process::{play, report};
 use crate::support::{
-    Log, Nothing, asks, calls, dump, entered, entries, lines, nested, noting, open, scripted, shown,
-    transcript, until_one_is_saved, watch,
+    Log, Nothing, asks, calls, dump, entered, entries, lines, nested, noting, open, scripted,
+    shown, transcript, until_one_is_saved, watch,
 };
 
 fn subagent(name: &str, agent: Agent) -> Subagent {
@@ -96,12 +97,90 @@ async fn two_run_side_by_side() {
 
     for (place, name) in [(right, "right"), (left, "left")] {
         let own = store.list(&place, None, 100).await.unwrap();
-        let headers: Vec<Header> = own.iter().map(|c| Header::open(&c.header).unwrap()).collect();
+        let headers: Vec<Header> = own
+            .iter()
+            .map(|c| Header::open(&c.header).unwrap())
+            .collect();
         let steps: Vec<i64> = headers.iter().map(|header| header.step).collect();
         assert_eq!(steps, [3, 2, 1, 0, -1]);
         assert!(headers.iter().all(|header| header.graph == name));
     }
     assert_eq!(store.size("t").await.unwrap().namespaces, 3);
+}
+
+#[tokio::test]
+async fn the_same_one_works_twice_at_a_time() {
+    let store = MemoryCheckpointer::new();
+    let barrier = Arc::new(Barrier::new(2));
+    let meet = Tool::new("meet", "Waits for the other.", move |_: Nothing, cx| {
+        let (barrier, work) = (Arc::clone(&barrier), cx.namespace().to_owned());
+        async move {
+            let met = tokio::time::timeout(Duration::from_secs(10), barrier.wait());
+            Ok(met.await.map(|_| work)?.into())
+        }
+    });
+    let turn = || calls(["meet"]);
+    let script = [turn(), turn(), Message::ai("Met."), Message::ai("Met.")];
+    let inner = scripted(script);
+    let sub = create_agent(Arc::clone(&inner)).tool(meet).build().unwrap();
+    // Both calls have the id `sub`, as from a server that gives none.
+    let model = scripted([hand_out(["sub", "sub"]), Message::ai("Done.")]);
+    let thread = with_subagent(model, sub).thread(&store, "t");
+    let said = transcript(thread.start(says("go")).await);
+    assert_eq!(said[2..], ["sub: Met.", "sub: Met.", "ai: Done."]);
+    let ends = shown(&inner.requests()[2..]);
+    assert_ne!(ends[0][2], ends[1][2], "each has a place of its own");
+    assert_eq!(store.size("t").await.unwrap().namespaces, 3);
+}
+
+/// Tells when it is dropped.
+struct Guard(UnboundedSender<&'static str>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Nobody may listen any more.
+        let _ = self.0.send("gone");
+    }
+}
+
+#[tokio::test]
+async fn dropping_a_run_stops_its_subagents_and_they_can_be_taken_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, hangs) = (Log::default(), Arc::new(AtomicBool::new(true)));
+    let (tell, mut told) = unbounded_channel();
+    let (hanging, place, waited) = (Arc::clone(&hangs), folder.path().to_owned(), log.clone());
+    let wait = Tool::new("wait", "Waits.", move |_: Nothing, cx: ToolContext| {
+        waited.add("wait");
+        let (hangs, place) = (hanging.load(Ordering::Relaxed), place.clone());
+        let guard = Guard(tell.clone());
+        async move {
+            if hangs {
+                until_one_is_saved(&place, &cx).await;
+                guard.0.send("hangs")?;
+                std::future::pending::<()>().await;
+            }
+            Ok("waited".into())
+        }
+    });
+    let turn = || calls(["look", "wait"]);
+    let script = [turn(), turn(), Message::ai("Met."), Message::ai("Met.")];
+    let sub = create_agent(scripted(script)).tools([noting("look", &log), wait]);
+    let model = scripted([hand_out(["sub", "sub"]), Message::ai("Done.")]);
+    let agent = with_subagent(model, sub.build().unwrap());
+    let thread = || agent.thread(&open(folder.path()), "t");
+    tokio::select! {
+        outcome = async { thread().start(says("go")).await } => panic!("{outcome:?}"),
+        both = async { [told.recv().await, told.recv().await] } => {
+            assert_eq!(both, [Some("hangs"); 2]);
+        }
+    }
+    assert_eq!([told.recv().await, told.recv().await], [Some("gone"); 2]);
+    hangs.store(false, Ordering::Relaxed);
+    let said = transcript(thread().proceed().await);
+    assert_eq!(said[2..], ["sub: Met.", "sub: Met.", "ai: Done."]);
+    let mut ran = log.all();
+    ran.sort();
+    assert_eq!(ran, ["look", "look", "wait", "wait", "wait", "wait"]);
 }
 
 #[tokio::test]
@@ -161,7 +240,11 @@ async fn what_a_subagent_does_wrong_is_told_to_the_model() {
         told(broken, 9).await,
         "sub failed: `task` failed: node `model` failed: the provider refused the request: no"
     );
-    let endless = agent(scripted([calls(["look"]), calls(["look"]), calls(["look"])]));
+    let endless = agent(scripted([
+        calls(["look"]),
+        calls(["look"]),
+        calls(["look"]),
+    ]));
     assert_eq!(
         told(endless, 4).await,
         "sub failed: `task` failed: not done after 4 supersteps; due next: model"
@@ -243,7 +326,10 @@ async fn a_question_deep_inside_pauses_the_whole_run() {
         levels.len() == 2 && levels.iter().all(|level| level.starts_with("tools:")),
         "{deepest}"
     );
-    let stopping: Vec<_> = seen.iter().filter(|(_, what)| what == "tools asks").collect();
+    let stopping: Vec<_> = seen
+        .iter()
+        .filter(|(_, what)| what == "tools asks")
+        .collect();
     let namespaces: Vec<&str> = stopping.iter().map(|(namespace, _)| &**namespace).collect();
     assert_eq!(namespaces, [deepest, levels[0], ""]);
     let open = thread().state().await.unwrap();
@@ -357,19 +443,23 @@ async fn work(stage: String, folder: PathBuf) -> Value {
     });
     let hangs = stage == "killed";
     let (slowly, slow_log) = (folder.clone(), log.clone());
-    let slow = Tool::new("slow", "Takes its time.", move |_: Nothing, cx: ToolContext| {
-        entered(&slowly, "slow");
-        slow_log.add(cx.task().to_string());
-        let folder = slowly.clone();
-        async move {
-            if hangs {
-                until_one_is_saved(&folder, &cx).await;
-                report(&json!(cx.task().to_string()));
-                std::future::pending::<()>().await;
+    let slow = Tool::new(
+        "slow",
+        "Takes its time.",
+        move |_: Nothing, cx: ToolContext| {
+            entered(&slowly, "slow");
+            slow_log.add(cx.task().to_string());
+            let folder = slowly.clone();
+            async move {
+                if hangs {
+                    until_one_is_saved(&folder, &cx).await;
+                    report(&json!(cx.task().to_string()));
+                    std::future::pending::<()>().await;
+                }
+                Ok("slow done".into())
             }
-            Ok("slow done".into())
-        }
-    });
+        },
+    );
     let sub = create_agent(Arc::clone(&inner)).tools([note, slow]);
     let agent = with_subagent(Arc::clone(&outer), sub.build().unwrap());
     let thread = agent.thread(&open(&folder), "t");

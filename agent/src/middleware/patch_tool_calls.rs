@@ -93,7 +93,10 @@ mod tests {
         let first = ["look", "1", note, "seen", "again"];
         let second = ["2", note, "seen", "never mind"];
         assert_eq!(texts(&shown), [&first[..], &second].concat());
-        let ids: HashSet<_> = shown.iter().filter_map(|message| message.id.as_ref()).collect();
+        let ids: HashSet<_> = shown
+            .iter()
+            .filter_map(|message| message.id.as_ref())
+            .collect();
         assert_eq!(ids.len(), 2);
         assert_eq!(patched(&shown, TaskId([1; 16])), None);
     }
