@@ -97,3 +97,50 @@ fn is_told(error: &RunError) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use superstep::channels::Name;
+    use superstep::checkpoint::{SaveError, TaskId};
+    use superstep::{Failure, NodeError};
+
+    use super::*;
+
+    fn tasks(errors: impl IntoIterator<Item = TaskError>) -> RunError {
+        let failures = errors.into_iter().map(|error| Failure {
+            node: Name::Borrowed("n"),
+            task: TaskId([0; 16]),
+            error,
+        });
+        RunError::Tasks(failures.collect())
+    }
+
+    fn node(error: impl Into<NodeError>) -> TaskError {
+        TaskError::Node(error.into())
+    }
+
+    #[test]
+    fn only_what_the_calling_model_can_do_without_is_told() {
+        let model = || node(ModelError::Timeout("slow".into()));
+        let locked = || {
+            let what = "the file".into();
+            RunError::Save(SaveError::Locked { what })
+        };
+        let limit = RunError::Limit {
+            limit: 3,
+            next: vec!["model".into()],
+        };
+        let panicked = TaskError::Panicked("oh".into());
+        let cases = [
+            (limit, true),
+            (tasks([model()]), true),
+            (tasks([model(), node("the disk is full")]), false),
+            (tasks([panicked]), false),
+            (locked(), false),
+            (tasks([node(locked())]), false),
+        ];
+        for (error, told) in cases {
+            assert_eq!(is_told(&error), told, "{error}");
+        }
+    }
+}
