@@ -177,13 +177,11 @@ async fn arguments_of_any_depth_are_run_or_refused_but_never_fail_the_run() {
         }
         let agent = create_agent(scripted([turn, Message::ai("Done.")])).tool(any.clone());
         let agent = agent.build().unwrap();
-        let thread = agent.thread(&open(folder.path()), format!("{depth}"));
-        let said = transcript(thread.start(says("go")).await);
+        let thread = || agent.thread(&open(folder.path()), format!("{depth} deep"));
+        let said = transcript(thread().start(says("go")).await);
         assert_eq!(said.len(), 4);
-        let state = agent
-            .thread(&open(folder.path()), format!("{depth}"))
-            .state();
-        let kept: Conversation = state.await.unwrap().read().unwrap();
+        let kept = thread().state().await.unwrap();
+        let kept: Conversation = kept.read().unwrap();
         assert_eq!(lines(&kept.messages), said);
         results.push(said[2] == "any-x: taken");
     }

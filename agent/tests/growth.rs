@@ -46,5 +46,4 @@ async fn a_conversation_grows_by_what_is_said() {
     let state = agent.thread(&open(folder.path()), "t").state().await;
     let state: Conversation = state.unwrap().read().unwrap();
     assert_eq!(lines(&state.messages), said);
-    println!("{:?}", open(folder.path()).size("t").await);
 }

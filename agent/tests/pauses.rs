@@ -230,6 +230,8 @@ async fn an_answer_that_is_no_decision_leaves_the_question_open() {
             .contains("unknown variant `maybe`, expected `approve` or `reject`"),
         "{error}"
     );
+    let again = asks(careful(&model, &log, folder.path()).proceed().await);
+    assert_eq!(again, asked);
     let outcome = careful(&model, &log, folder.path())
         .resume([asked[0].answer(Decision::Approve)])
         .await;
