@@ -12,7 +12,7 @@ use superstep::{Fields, Graph, Input, ReadError, Reads, Schema, State, Update, V
 
 use crate::message::{Change, MESSAGES, Message, add_messages};
 
-pub use build::{AgentBuilder, create_agent};
+pub use build::{AgentBuilder, AgentError, create_agent};
 pub use subagent::{Subagent, task_tool};
 
 /// A built agent: a graph whose threads are conversations.

@@ -105,6 +105,9 @@ impl NextTool<'_> {
             .iter()
             .map(|tool| tool.spec().name.as_str())
             .collect();
-        format!("there is no tool `{name}`; there are: {}", known.join(", "))
+        match known.join(", ") {
+            known if known.is_empty() => format!("there is no tool `{name}`; the agent has none"),
+            known => format!("there is no tool `{name}`; there are: {known}"),
+        }
     }
 }
