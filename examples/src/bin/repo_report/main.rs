@@ -1,0 +1,3 @@
+//! Writes a report on a directory.
+
+fn main() {}

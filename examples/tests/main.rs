@@ -1,0 +1,3 @@
+//! The examples' shared parts at work.
+
+mod planner;

@@ -1,0 +1,1 @@
+//! The planner with the real file tools.
