@@ -41,15 +41,9 @@ pub(super) fn readme(lines: &[&str]) -> About {
         if line.starts_with("```") || line.starts_with("~~~") {
             fenced = !fenced;
         } else if is_rule(line) {
-            // What stands above a rule is a heading; a rule may also stand over it.
-            match paragraph.is_empty() {
-                true => {}
-                false => {
-                    about.name = about
-                        .name
-                        .or(Some(one_line(&paragraph.join(" "), MAX_NAME)))
-                }
-            }
+            // What stands over a rule is a heading; above a heading may be a rule as well.
+            let heading = Some(one_line(&paragraph.join(" "), MAX_NAME));
+            about.name = about.name.or(heading.filter(|text| !text.is_empty()));
             paragraph.clear();
         } else if let Some(heading) = line.strip_prefix('#').filter(|_| !fenced) {
             if !paragraph.is_empty() {
@@ -70,9 +64,9 @@ pub(super) fn readme(lines: &[&str]) -> About {
 
 fn is_rule(line: &str) -> bool {
     line.len() >= 3
-        && ["=", "-", "~"]
+        && ['=', '-']
             .iter()
-            .any(|mark| line.trim_matches(|c| mark.contains(c)).is_empty())
+            .any(|mark| line.chars().all(|c| c == *mark))
 }
 
 /// Not a badge, a tag, a table, a picture or a directive.
@@ -147,43 +141,128 @@ pub(super) fn first_words(path: &str, lines: &[&str]) -> Option<String> {
     }
 }
 
-/// The first paragraph of the first comment; a licence is no description.
+const BLOCKS: [(&str, &str); 4] = [
+    ("/**", "*/"),
+    ("/*", "*/"),
+    ("\"\"\"", "\"\"\""),
+    ("<!--", "-->"),
+];
+const LINES: [&str; 6] = ["//!", "///", "//", "# ", "-- ", ";; "];
+
+/// The first paragraph of the comment that a source begins with; a licence is passed over.
 fn comment(lines: &[&str]) -> Option<String> {
     let mut words: Vec<&str> = Vec::new();
-    for line in lines {
-        match comment_words(line) {
-            Some(text) if is_legal(text) => {}
+    let mut block = None;
+    let mut legal = false;
+    for line in lines.iter().map(|line| line.trim()) {
+        let text = comment_text(line, &mut block);
+        legal = text.is_some_and(|text| legal || is_legal(text));
+        match text {
+            Some(_) if legal => {}
             Some("") if words.is_empty() => {}
-            Some("") => break,
-            Some(text) => words.push(text),
-            None if words.is_empty() => {}
-            None => break,
+            Some(text) if !text.is_empty() => words.push(text),
+            None if words.is_empty() && may_come_first(line) => {}
+            _ => break,
         }
     }
     Some(one_line(&words.join(" "), MAX_TEXT)).filter(|text| !text.is_empty())
 }
 
-fn comment_words(line: &str) -> Option<&str> {
-    let line = line.trim();
-    if line.starts_with("#!") || line.starts_with("#[") || line.starts_with("#include") {
-        return None;
-    }
-    let marks = [
-        "//!", "///", "//", "/**", "/*", "*/", "* ", "#", "--", "\"\"\"", "<!--",
-    ];
-    let mark = marks.iter().find(|mark| line.starts_with(**mark));
-    let text = match mark {
-        Some(mark) => line.strip_prefix(*mark)?,
-        None => (line == "*").then_some("")?,
+/// The part of a line that is comment; `block` is what ends an open block of comment.
+fn comment_text<'a>(line: &'a str, block: &mut Option<&'static str>) -> Option<&'a str> {
+    let text = match block {
+        Some(_) => line,
+        None => match BLOCKS.iter().find(|(begin, _)| line.starts_with(begin)) {
+            Some((begin, end)) => {
+                *block = Some(end);
+                line.strip_prefix(begin)?
+            }
+            None => LINES.iter().find_map(|mark| line.strip_prefix(mark))?,
+        },
     };
-    let text = ["*/", "\"\"\"", "-->"]
-        .iter()
-        .fold(text, |text, end| text.trim_end_matches(end));
-    Some(text.trim())
+    let ended = block.and_then(|end| text.split_once(end));
+    let text = match ended {
+        Some((before, _)) => {
+            *block = None;
+            before
+        }
+        None => text,
+    };
+    Some(text.trim_start_matches(['*', ' ']).trim_end())
+}
+
+/// Empty lines, directives and attributes stand also before a file's own words.
+fn may_come_first(line: &str) -> bool {
+    line.is_empty() || line.starts_with(['#', '<'])
 }
 
 fn is_legal(text: &str) -> bool {
-    ["Copyright", "SPDX", "Licensed", "License", "(c)"]
+    ["Copyright", "SPDX", "Licen", "(c)"]
         .iter()
         .any(|word| text.starts_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_words_of_a_file() {
+        let rows = [
+            ("/a.md", "---\n\n# Title #\ntext", "Title"),
+            ("/a.rst", "=====\nTitle\n=====\n\ntext", "Title"),
+            (
+                "/a.txt",
+                "```\n# no\n```\nJust\nwords.\n\nMore",
+                "Just words.",
+            ),
+            (
+                "/a.rs",
+                "#![no_std]\n//! Waves\n//! roll.\n//!\n//! More",
+                "Waves roll.",
+            ),
+            (
+                "/a.go",
+                "// Copyright X\n//\n// All of it.\n\n// Package a waves.\npackage a",
+                "Package a waves.",
+            ),
+            ("/a.c", "#ifndef A\n/*\n * Waves.\n */\nint x;", "Waves."),
+            ("/a.py", "#!/bin/python\n\"\"\"\nWaves.\n\"\"\"\n", "Waves."),
+            ("/a.py", "\"\"\"Waves.\"\"\"\nimport x", "Waves."),
+            ("/a.js", "run()\n// not about the file", ""),
+            ("/a.html", "<!doctype html>\n<!-- Waves. -->", "Waves."),
+        ];
+        for (path, text, expected) in rows {
+            let lines: Vec<_> = text.split('\n').collect();
+            assert_eq!(
+                first_words(path, &lines).unwrap_or_default(),
+                expected,
+                "{path}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_names_in_manifests() {
+        let rows = [
+            (
+                "Cargo.toml",
+                "[package]\nname = \"tides\"\ndescription = \"Waves.\"",
+                "tides: Waves.",
+            ),
+            ("package.json", "{\"name\": \"tides\"}", "tides: "),
+            ("package.json", "{\"name\": [", ": "),
+            (
+                "go.mod",
+                "module example.org/tides\n",
+                "example.org/tides: ",
+            ),
+        ];
+        for (file, text, expected) in rows {
+            let lines: Vec<_> = text.split('\n').collect();
+            let About { name, purpose } = manifest(file, &lines);
+            let all = [name, purpose].map(Option::unwrap_or_default).join(": ");
+            assert_eq!(all, expected, "{file}: {text}");
+        }
+    }
 }

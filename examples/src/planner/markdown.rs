@@ -3,7 +3,8 @@
 /// A text as a code span: it shows as it is, whatever it holds.
 pub(super) fn code(text: &str) -> String {
     let fence = "`".repeat(longest_run(text) + 1);
-    let pad = match text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) {
+    let spaced = text.starts_with(' ') && text.ends_with(' ');
+    let pad = match spaced || text.starts_with('`') || text.ends_with('`') {
         true => " ",
         false => "",
     };

@@ -262,7 +262,7 @@ fn part_limits(outcome: &Outcome) -> Vec<String> {
         let links = counted(survey.links, "link");
         notes.push(note(
             &name,
-            &format!("{links} to files, counted as files without bytes"),
+            &format!("{links} to files: only the lines count here"),
         ));
     }
     if survey.listed < survey.files {

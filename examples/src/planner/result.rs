@@ -9,6 +9,8 @@ pub(super) struct Listing<'a> {
     pub(super) entries: Vec<Entry>,
     /// Where the next part of the listing begins, when there is one.
     pub(super) after: Option<&'a str>,
+    /// The listing does not show as many entries as it says.
+    pub(super) damaged: bool,
 }
 
 /// A name, or a path, and what is there.
@@ -50,10 +52,15 @@ pub(super) struct Hits<'a> {
 /// Reads what `ls` gave.
 pub(super) fn listing(text: &str) -> Option<Listing<'_>> {
     let mut lines = text.split('\n');
-    lines.next()?.strip_prefix("entries of ")?;
+    let (_, count) = lines
+        .next()?
+        .strip_prefix("entries of ")?
+        .rsplit_once(": ")?;
+    let count: usize = count.parse().ok()?;
     let mut listing = Listing {
         entries: Vec::new(),
         after: None,
+        damaged: false,
     };
     for line in lines {
         match after(line) {
@@ -61,6 +68,7 @@ pub(super) fn listing(text: &str) -> Option<Listing<'_>> {
             None => listing.entries.extend(entry(line)),
         }
     }
+    listing.damaged = listing.entries.len() != count;
     Some(listing)
 }
 

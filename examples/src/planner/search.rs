@@ -161,7 +161,7 @@ fn subdirectories(desk: &mut Desk<'_>, directory: &str) -> Vec<String> {
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) entries: Vec<Entry>,
-    /// More entries follow than are asked for.
+    /// There are entries that are not shown.
     pub(super) cut: bool,
 }
 
@@ -181,7 +181,7 @@ pub(super) fn list(desk: &mut Desk<'_>, directory: &str) -> Option<Result<Listed
             return Some(Err(format!("a listing can not be understood: {text}")));
         };
         listed.entries.extend(listing.entries);
-        listed.cut = listing.after.is_some();
+        listed.cut = listing.after.is_some() || listing.damaged;
         match listing.after {
             Some(last) => after = Some(last.to_owned()),
             None => break,

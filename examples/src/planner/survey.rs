@@ -16,14 +16,14 @@ const PROBLEMS: &str = "Problems";
 /// The facts about a part of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
-    /// How many files there are, links to files included.
+    /// How many regular files there are.
     pub(super) files: u64,
-    /// How many of those are links; their size counts where they lead.
+    /// How many links to files there are; they count where they lead.
     pub(super) links: u64,
     /// How many of the files were seen by name: sizes and languages are of these.
     pub(super) listed: u64,
     pub(super) bytes: u64,
-    /// Lines of all text files.
+    /// Lines of all text files; a search of text goes through links to files too.
     pub(super) lines: u64,
     /// Path of a file, and what it says its directory is.
     pub(super) about: Vec<(String, String)>,

@@ -17,7 +17,7 @@ const TURNS: usize = 10;
 const MAX_LARGEST: usize = 10;
 const MAX_LANGUAGES: usize = 40;
 const MAX_PROBLEMS: usize = 20;
-const MAX_TODO: usize = 200;
+const MAX_TEXT: usize = 200;
 
 /// Searches the parts that the brief names, or everything; gives the sheet.
 pub(super) fn work(desk: &mut Desk<'_>) -> String {
@@ -61,64 +61,55 @@ fn parts(brief: &str) -> Vec<Scope> {
 
 /// Adds the facts of one part; gives its files, with their sizes.
 fn survey_part(desk: &mut Desk<'_>, part: &Scope, survey: &mut Survey) -> BTreeMap<String, u64> {
-    let [files, todos, lines] =
-        [Goal::Files, Goal::Todos, Goal::Lines].map(|goal| search(desk, goal, part));
-    survey
-        .problems
-        .extend(problems(part, [&files, &todos, &lines]));
-    let entries: BTreeMap<_, _> = files
-        .lines
-        .iter()
-        .filter_map(|line| entry(line))
-        .map(|entry| (entry.name, entry.kind))
-        .collect();
-    survey.files = sum([survey.files, files.total.unwrap_or_default()]);
-    survey.listed += entries.len() as u64;
-    survey.lines = sum([survey.lines, lines.total.unwrap_or_default()]);
-    survey.links += entries
-        .values()
-        .filter(|kind| **kind == Kind::FileLink)
-        .count() as u64;
-    let known: BTreeSet<&str> = entries.keys().map(String::as_str).collect();
-    add_todos(&todos, &known, survey);
-    add_unread(part, [&files, &todos, &lines], &known, survey);
-    survey.about.extend(about(desk, part, &known));
-    let sizes: BTreeMap<_, _> = entries
-        .into_iter()
-        .filter_map(|(path, kind)| match kind {
-            Kind::File { size } => Some((path, size)),
-            _ => None,
-        })
-        .collect();
+    let searches = [Goal::Files, Goal::Todos, Goal::Lines].map(|goal| search(desk, goal, part));
+    let [files, todos, lines] = &searches;
+    survey.problems.extend(problems(part, &searches));
+    let (sizes, links) = sizes(files);
+    let total = files.total.unwrap_or_default();
+    survey.files = sum([survey.files, total.saturating_sub(links.len() as u64)]);
+    survey.links += links.len() as u64;
+    survey.listed += sizes.len() as u64;
     survey.bytes = sum([survey.bytes, sum(sizes.values().copied())]);
+    survey.lines = sum([survey.lines, lines.total.unwrap_or_default()]);
+    let known: BTreeSet<&str> = sizes.keys().chain(&links).map(String::as_str).collect();
+    add_todos(todos, &known, &links, survey);
+    add_unread(part, &searches, &known, survey);
+    survey.about.extend(about(desk, part, &known));
     sizes
 }
 
-fn problems<'a>(
-    part: &Scope,
-    searches: [&'a Found; 3],
-) -> impl Iterator<Item = (String, String)> + use<'a> {
-    let part = part.to_string();
-    searches
-        .into_iter()
-        .flat_map(|found| {
-            let failures = found
-                .failures
-                .iter()
-                .map(|failure| one_line(failure, MAX_TODO));
-            let missed = found.total.is_none() && found.failures.is_empty();
-            failures.chain(missed.then(|| "not searched within the bound on calls".to_owned()))
-        })
-        .map(move |problem| (part.clone(), problem))
+/// The regular files and their sizes, and the links to files.
+fn sizes(files: &Found) -> (BTreeMap<String, u64>, BTreeSet<String>) {
+    let (mut sizes, mut links) = (BTreeMap::new(), BTreeSet::new());
+    for entry in files.lines.iter().filter_map(|line| entry(line)) {
+        match entry.kind {
+            Kind::File { size } => _ = sizes.insert(entry.name, size),
+            _ => _ = links.insert(entry.name),
+        }
+    }
+    (sizes, links)
 }
 
-fn add_todos(found: &Found, known: &BTreeSet<&str>, survey: &mut Survey) {
+fn problems(part: &Scope, searches: &[Found]) -> Vec<(String, String)> {
+    let texts = searches.iter().flat_map(|found| {
+        let failures = found
+            .failures
+            .iter()
+            .map(|failure| one_line(failure, MAX_TEXT));
+        let missed = found.total.is_none() && found.failures.is_empty();
+        failures.chain(missed.then(|| "not searched within the bound on calls".to_owned()))
+    });
+    texts.map(|text| (part.to_string(), text)).collect()
+}
+
+fn add_todos(found: &Found, known: &BTreeSet<&str>, links: &BTreeSet<String>, survey: &mut Survey) {
     for line in &found.lines {
         match todo(line, known) {
+            Some(todo) if links.contains(&todo.path) => {}
             Some(todo) => survey.todos.push(todo),
             None => {
                 survey.more_todos += 1;
-                let line = one_line(line, MAX_TODO);
+                let line = one_line(line, MAX_TEXT);
                 survey
                     .problems
                     .push((line, "more than one place may be meant".to_owned()));
@@ -145,11 +136,11 @@ fn todo(line: &str, known: &BTreeSet<&str>) -> Option<Todo> {
     Some(Todo {
         path: path.to_owned(),
         line,
-        text: one_line(text, MAX_TODO),
+        text: one_line(text, MAX_TEXT),
     })
 }
 
-fn add_unread(part: &Scope, searches: [&Found; 3], known: &BTreeSet<&str>, survey: &mut Survey) {
+fn add_unread(part: &Scope, searches: &[Found; 3], known: &BTreeSet<&str>, survey: &mut Survey) {
     let [files, _, lines] = searches;
     // A search of the root's own files also passes over what lies elsewhere.
     let mine = |path: &str| matches!(part, Scope::Below(_)) || known.contains(path);
