@@ -7,12 +7,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use superstep_agent::files::{Disk, FileError, glob, grep, ls, read};
-use superstep_agent::message::{Message, ToolCall};
-use superstep_agent::model::{Request, ToolChoice, ToolSpec, complete};
+use superstep_agent::message::{Message, StopReason, ToolCall, Usage};
+use superstep_agent::model::{ChatModel, Chunk, Request, ToolChoice, ToolSpec, complete};
 use superstep_examples::planner::Planner;
 use tempfile::TempDir;
 
@@ -577,4 +578,45 @@ proptest! {
             prop_assert!(entries.contains(entry.as_str()), "{}\n{}", entry, report);
         }
     }
+}
+
+#[tokio::test]
+async fn a_reply_comes_in_pieces() {
+    let call = |index, args: &str| Chunk::ToolCall {
+        index,
+        id: None,
+        name: None,
+        args: args.to_owned(),
+    };
+    let begin = |index, id: &str, name: &str| Chunk::ToolCall {
+        index,
+        id: Some(id.to_owned()),
+        name: Some(name.to_owned()),
+        args: String::new(),
+    };
+    let request = Request {
+        tools: COORDINATOR.map(tool).to_vec(),
+        ..Request::new([Message::human("Report on it.").into()])
+    };
+    let chunks: Vec<_> = Planner.stream(request).await.unwrap().collect().await;
+    let usage = Usage {
+        input: 3,
+        output: 11,
+        ..Usage::default()
+    };
+    let expected = [
+        begin(0, "call_1_0", "ls"),
+        call(0, "{\"p"),
+        call(0, "ath"),
+        call(0, "\":\""),
+        call(0, "/\"}"),
+        begin(1, "call_1_1", "glob"),
+        call(1, "{\"patte"),
+        call(1, "rn\":\"/*"),
+        call(1, "*\",\"pat"),
+        call(1, "h\":\"/\"}"),
+        Chunk::Usage(usage),
+        Chunk::Stop(StopReason::ToolCalls),
+    ];
+    assert_eq!(chunks, expected.map(Ok));
 }

@@ -10,6 +10,9 @@ use super::scope::{Scope, join};
 /// How often a long listing is gone on with.
 const MAX_LISTINGS: usize = 4;
 
+/// How many results one search may take.
+const MAX_VISITS: usize = 100;
+
 /// What is searched for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Goal {
@@ -70,23 +73,28 @@ pub(super) fn search(desk: &mut Desk<'_>, goal: Goal, part: &Scope) -> Found {
     let mut search = Search {
         desk,
         goal,
-        base: part.directory(),
+        visits: 0,
         found: Found::default(),
     };
-    search.visit(part);
+    search.visit(part.directory(), part);
     search.found
 }
 
 struct Search<'s, 'a> {
     desk: &'s mut Desk<'a>,
     goal: Goal,
-    base: &'s str,
+    visits: usize,
     found: Found,
 }
 
 impl Search<'_, '_> {
-    fn visit(&mut self, scope: &Scope) {
-        let text = match self.desk.ask(self.goal.call(self.base, scope)) {
+    /// `base` must be known not to be excluded: files were found below it.
+    fn visit(&mut self, base: &str, scope: &Scope) {
+        self.visits += 1;
+        if self.visits > MAX_VISITS {
+            return;
+        }
+        let text = match self.desk.ask(self.goal.call(base, scope)) {
             Some(Ok(text)) => text,
             Some(Err(problem)) => return self.found.failures.push(problem.into_owned()),
             None => return,
@@ -110,12 +118,12 @@ impl Search<'_, '_> {
         let Scope::Below(directory) = scope else {
             return;
         };
-        self.visit(&Scope::Direct(directory.clone()));
+        self.visit(directory, &Scope::Direct(directory.clone()));
         for child in subdirectories(self.desk, directory) {
             // No path below `child` sorts after this text.
             let end = format!("{child}0");
             if *reached < *end {
-                self.visit(&Scope::Below(child));
+                self.visit(directory, &Scope::Below(child));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The surveyor: searches its part of the tree and answers with a sheet of facts.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::about::{first_words, rank};
@@ -16,6 +17,7 @@ use super::survey::{Language, Survey, Todo, sum};
 const TURNS: usize = 10;
 const MAX_LARGEST: usize = 10;
 const MAX_LANGUAGES: usize = 40;
+const OTHERS: &str = "others";
 const MAX_PROBLEMS: usize = 20;
 const MAX_TEXT: usize = 200;
 
@@ -182,13 +184,16 @@ fn languages(sizes: &BTreeMap<String, u64>) -> Vec<Language> {
     sorted(languages.into_values().collect())
 }
 
-/// The largest first; of very many, the small ones become one.
+/// The largest first; of very many, the small ones become one row at the end.
 pub(super) fn sorted(mut languages: Vec<Language>) -> Vec<Language> {
-    languages.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
+    languages.sort_by_key(|language| {
+        let Language { name, bytes, .. } = language;
+        (name == OTHERS, Reverse(*bytes), name.clone())
+    });
     if languages.len() > MAX_LANGUAGES {
         let rest = languages.split_off(MAX_LANGUAGES);
         languages.push(Language {
-            name: "others".to_owned(),
+            name: OTHERS.to_owned(),
             files: sum(rest.iter().map(|language| language.files)),
             bytes: sum(rest.iter().map(|language| language.bytes)),
         });
