@@ -66,6 +66,12 @@ impl<'a> Desk<'a> {
         answered
     }
 
+    /// The last answer of a tool, whatever it was asked.
+    pub(super) fn last_answer(&self, tool: &str) -> Option<Answer<'a>> {
+        let mut answers = self.calls.iter().rev();
+        answers.find_map(|(made, answer)| answer.clone().filter(|_| made.name == tool))
+    }
+
     /// Will there be more answers?
     pub(super) fn waits(&self) -> bool {
         !self.wishes.is_empty()
