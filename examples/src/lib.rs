@@ -1,0 +1,3 @@
+//! What the example programs share.
+
+pub mod planner;
