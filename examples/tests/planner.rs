@@ -17,8 +17,8 @@ use superstep_agent::model::{ChatModel, Chunk, Request, ToolChoice, ToolSpec, co
 use superstep_examples::planner::Planner;
 use tempfile::TempDir;
 
-const SURVEYOR: [&str; 4] = ["glob", "grep", "ls", "read"];
-const COORDINATOR: [&str; 6] = ["glob", "grep", "ls", "read", "task", "write_report"];
+const SURVEYOR: [&str; 4] = ["glob", "grep", "ls", "read_file"];
+const COORDINATOR: [&str; 6] = ["glob", "grep", "ls", "read_file", "task", "write_report"];
 const MAX_TURNS: usize = 12;
 
 /// What a tool gives: text, or the text of an error.
@@ -104,7 +104,7 @@ impl World {
             "ls" => file_tool(args, |args| ls(&self.disk, args)),
             "glob" => file_tool(args, |args| glob(&self.disk, args)),
             "grep" => file_tool(args, |args| grep(&self.disk, args)),
-            "read" => file_tool(args, |args| read(&self.disk, args)),
+            "read_file" => file_tool(args, |args| read(&self.disk, args)),
             "task" => {
                 assert_eq!(args["subagent_type"], "surveyor");
                 Ok(self.agent(args["description"].as_str().unwrap(), &SURVEYOR, run))

@@ -98,7 +98,7 @@ impl Picture {
             source: snapshot.source,
             step: snapshot.step,
             values: stored(snapshot.values.json().unwrap()),
-            tasks: tasks.map(|task| (task.id, task.node.clone(), task.send)).collect(),
+            tasks: tasks.map(|task| (task.id, task.node.clone(), task.send.as_ref().map(|(at, _)| *at))).collect(),
             parents: snapshot.parents.clone(),
         }
     }

@@ -7,13 +7,13 @@ use superstep::{Part, RunStream, TaskInput};
 use super::{Count, Log, asking, chain, done, line, linked, log, named, node, nodes};
 
 fn told(part: &Part) -> String {
-    let writes = |writes: &[(superstep::channels::Name, superstep::channels::Value)]| {
-        let each = writes.iter().map(|(name, value)| format!("{name}={value:?}"));
+    let writes = |writes: &[(superstep::channels::Name, superstep::channels::Write)]| {
+        let each = writes.iter().map(|(name, write)| format!("{name}={:?}", write.value()));
         each.collect::<Vec<_>>().join(" ")
     };
     let text = match &part.event {
         Event::Values(fields) => format!("values {}", fields.json().unwrap()),
-        Event::Update { node, writes: own } => format!("update {node} {}", writes(own)),
+        Event::Update { node, writes: own, .. } => format!("update {node} {}", writes(own)),
         Event::Custom { node, value } => format!("custom {node} {value}"),
         Event::TaskStarted { node, input, triggers, step, .. } => {
             let input = match input {

@@ -42,6 +42,13 @@ impl Place {
         SqliteCheckpointer::open(&self.database).map_err(Failed::from)
     }
 
+    /// What the database takes on the disk, the part that is not yet moved into its main file included.
+    pub(crate) fn database_bytes(&self) -> u64 {
+        let log = self.database.with_extension("db-wal");
+        let sizes = [&self.database, &log].map(|file| fs::metadata(file).map_or(0, |found| found.len()));
+        sizes.iter().sum()
+    }
+
     /// A job for a new thread.
     pub(crate) fn new_job(&self, args: &Args) -> Result<Job, Failed> {
         let dir = args.dir.as_deref().unwrap_or(Path::new("."));

@@ -82,11 +82,13 @@ fn summary(call: &ToolCall) -> String {
     format!("{}{}", pattern.unwrap_or_default(), rest.unwrap_or_default())
 }
 
+/// The text on one line, cut where a terminal would wrap it.
 fn short(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let clean = line.chars().filter(|character| !character.is_control());
-    let mut short: String = clean.take(72).collect();
-    if short.len() < line.len() {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    let mut clean = line.chars().filter(|character| !character.is_control());
+    let mut short: String = clean.by_ref().take(72).collect();
+    if clean.next().is_some() {
         short.push('…');
     }
     short
