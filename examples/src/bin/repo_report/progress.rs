@@ -58,7 +58,7 @@ impl Progress {
         if call.name == "task" {
             let separator = if namespace.is_empty() { "" } else { "|" };
             let nested = format!("{namespace}{separator}{node}:{task}");
-            self.parts.insert(nested, text.clone());
+            self.parts.insert(nested, label(&text));
         }
         format!("{} {text}", call.name)
     }
@@ -80,6 +80,12 @@ fn summary(call: &ToolCall) -> String {
     let pattern = argument("pattern").map(|pattern| format!("{pattern} "));
     let rest = ["path", "description"].iter().find_map(|name| argument(name));
     format!("{}{}", pattern.unwrap_or_default(), rest.unwrap_or_default())
+}
+
+/// What tells a part from the others: the first path that the text quotes, else its beginning.
+fn label(text: &str) -> String {
+    let quoted = text.split('`').nth(1).filter(|quoted| !quoted.is_empty());
+    quoted.map_or_else(|| text.chars().take(32).collect(), str::to_owned)
 }
 
 /// The text on one line, cut where a terminal would wrap it.
