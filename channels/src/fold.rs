@@ -31,14 +31,9 @@ impl<V, U, F: Fn(&mut V, U) + Send + Sync + 'static> Fold<V, U> for F {
 
 /// Makes a reducer from a function that can refuse an update, for values whose type is too wide
 /// to rule out nonsense: JSON that ought to be a list, for example.
-pub fn fold_with<V, U, E: Into<BoxError>>(
+pub fn fold_with<V: 'static, U: 'static, E: Into<BoxError> + 'static>(
     function: impl Fn(&mut V, U) -> Result<(), E> + Send + Sync + 'static,
-) -> impl Fold<V, U>
-where
-    V: 'static,
-    U: 'static,
-    E: 'static,
-{
+) -> impl Fold<V, U> {
     Fallible(function, PhantomData)
 }
 
