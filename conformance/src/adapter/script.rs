@@ -9,8 +9,9 @@ use superstep::checkpoint::{CheckpointId, MemoryCheckpointer};
 use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, Thread, Update};
 
 use super::build::Built;
+use super::events::Events;
 use super::fault::{failure, unknown_interrupt};
-use super::show::{Events, Place, View, question, snapshot};
+use super::show::{Place, View, question, snapshot};
 use super::world::World;
 use super::{BoxError, Lacking};
 use crate::expr::{Env, Val};
