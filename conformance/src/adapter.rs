@@ -6,6 +6,7 @@
 mod body;
 mod build;
 mod channels;
+mod events;
 mod fault;
 mod rules;
 mod script;

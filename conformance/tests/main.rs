@@ -10,6 +10,7 @@ use superstep_conformance::spec::Case;
 mod cases;
 mod command;
 mod compare;
+mod engine;
 mod identity;
 mod run;
 mod scramble;

@@ -34,11 +34,16 @@ impl Edit {
 }
 
 impl Run {
-    /// Takes an edit into the state and stores it.
+    /// Edits the state.
     pub(super) async fn edit(&mut self, update: Update) -> Result<(), RunError> {
         let exits = Exits::default();
         let done = route(&self.core, &self.cells, &self.core.output, &exits, update);
         let done = done.map_err(|error| self.not_in_graph(error))?;
+        self.add_edit(done).await
+    }
+
+    /// Takes an edit into the state and stores it.
+    pub(super) async fn add_edit(&mut self, done: Done) -> Result<(), RunError> {
         let id = self.next_edit();
         let record = Record::new(EDIT, store_done(&self.core, &done, false)?);
         let stored = stored_task(id, self.edits.len() as u32, &record)?;

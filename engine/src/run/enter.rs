@@ -146,8 +146,12 @@ impl Run {
         self.store(fork.into_iter().chain(start)).await
     }
 
-    /// Makes what tasks asked on the way from this checkpoint to another open again.
+    /// Edits the state again as it was edited for the tasks that went on from this checkpoint,
+    /// and opens again what they asked last.
     async fn reopen(&mut self) -> Result<(), RunError> {
+        for edit in self.stored_results().await?.edits {
+            self.add_edit(edit).await?;
+        }
         let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
             return Ok(());
         };
