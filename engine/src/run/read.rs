@@ -134,6 +134,9 @@ impl Run {
 
     /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them.
     pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
+        if !self.wants_values() {
+            return Ok(None);
+        }
         let paused = results
             .iter()
             .any(|result| matches!(result.ended, Ended::Asked(_)));
@@ -142,7 +145,7 @@ impl Run {
             _ => None,
         });
         let done: Vec<&Done> = done.collect();
-        if !paused || done.is_empty() || !self.wants_values() {
+        if !paused || done.is_empty() {
             return Ok(None);
         }
         let all = self.values_with(done)?;
