@@ -69,9 +69,10 @@ impl Run {
         self.log(&writes)?;
         let written: Vec<ChannelIx> = writes.keys().copied().collect();
         let emptied = fold(&self.core, &mut self.cells, writes)?;
-        self.dirty
-            .channels
-            .extend(written.iter().copied().chain(emptied));
+        if self.scope.saver.is_some() {
+            let changed = written.iter().copied().chain(emptied);
+            self.dirty.channels.extend(changed);
+        }
         self.reroute(routing);
         Ok(written)
     }
