@@ -47,11 +47,8 @@ impl Future for Attempt {
                 return Poll::Ready(TaskOutcome::Failed(error.into()));
             }
         };
+        cx.register(waker.waker());
         let polled = catch_unwind(AssertUnwindSafe(|| node.as_mut().poll(waker)));
-        if let Ok(Poll::Pending) = polled {
-            // Before the look at what the node left: whatever it leaves after that look wakes this task.
-            cx.register(waker.waker());
-        }
         let outcome = match polled {
             Err(panic) => TaskOutcome::Failed(TaskError::Panicked(panic_text(&*panic))),
             Ok(polled) => match (cx.parked(), polled) {
