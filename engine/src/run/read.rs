@@ -134,9 +134,6 @@ impl Run {
 
     /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them.
     pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
-        if !self.wants_values() {
-            return Ok(None);
-        }
         let paused = results
             .iter()
             .any(|result| matches!(result.ended, Ended::Asked(_)));
@@ -145,7 +142,7 @@ impl Run {
             _ => None,
         });
         let done: Vec<&Done> = done.collect();
-        if !paused || done.is_empty() {
+        if !paused || done.is_empty() || !self.wants_values() {
             return Ok(None);
         }
         let all = self.values_with(done)?;
