@@ -23,7 +23,8 @@ impl Channel for LastValue {
             });
         }
         if let Some(Write::Plain(value) | Write::Overwrite(value)) = writes.pop() {
-            self.value = Some(typed(&self.name, self.value_type, value)?);
+            check_type(&self.name, self.value_type, &value)?;
+            self.value = Some(value);
         }
         Ok(())
     }
@@ -41,11 +42,11 @@ impl Channel for LastValue {
     }
 }
 
-/// The value, if it has the type that the channel takes.
-pub(crate) fn typed(name: &Name, expected: Type, value: Value) -> Result<Value, WriteError> {
+/// An error if the value has another type than the channel takes.
+pub(crate) fn check_type(name: &Name, expected: Type, value: &Value) -> Result<(), WriteError> {
     let found = value.type_of();
     if found == expected {
-        return Ok(value);
+        return Ok(());
     }
     Err(WriteError::WrongType {
         channel: name.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::channel::{Channel, Write, WriteError};
 use crate::fold::ErasedFold;
-use crate::last_value::typed;
+use crate::last_value::check_type;
 use crate::{Name, Type, Value};
 
 /// Folds every write into the value, one by one in canonical order.
@@ -26,7 +26,7 @@ impl Channel for Reduce {
         // Types are checked first and the fold's failures undone, so that an error leaves the cell alone.
         let expected = self.fold.update_type();
         for write in &writes {
-            typed(&self.name, expected, write.value().clone())?;
+            check_type(&self.name, expected, write.value())?;
         }
         let undo = self.fold.can_fail().then(|| self.value.clone());
         for write in writes {
@@ -68,7 +68,10 @@ impl Reduce {
             return Ok(None);
         };
         match overwrites.count() {
-            0 => typed(&self.name, self.value_type, first.clone()).map(Some),
+            0 => {
+                check_type(&self.name, self.value_type, first)?;
+                Ok(Some(first.clone()))
+            }
             more => Err(WriteError::Overwrites {
                 channel: self.name.clone(),
                 times: more + 1,

@@ -12,7 +12,7 @@ use super::save::stored_task;
 use super::{Run, START};
 use crate::ask::{Answer, AskId};
 use crate::error::{AnswerError, RunError, stored};
-use crate::record::{Done, Record, RecordState, store_done};
+use crate::record::{Record, RecordState, store_done};
 use crate::update::Update;
 
 /// What a caller brings to a run.
@@ -66,15 +66,18 @@ impl Run {
         self.abandon();
         let core = Arc::clone(&self.core);
         let done = route(&core, &self.cells, &core.output, &core.entry, input);
-        let done = done.map_err(|error| self.not_in_graph(error))?;
-        let waiting = self.commit(Source::Input, Vec::new(), vec![START.into()])?;
-        self.tell_input_checkpoint()?;
-        let applied = self.start(done)?;
+        self.start_is_due = Some(done.map_err(|error| self.not_in_graph(error))?);
+        let waiting = self.commit(Source::Input, Vec::new())?;
+        let applied = self.start()?;
         self.store(waiting.into_iter().chain(applied)).await
     }
 
-    /// Applies the input as the result of the hidden start task.
-    fn start(&mut self, done: Done) -> Result<Option<superstep_checkpoint::Commit>, RunError> {
+    /// Applies input that is due, as the result of the hidden start task.
+    fn start(&mut self) -> Result<Option<superstep_checkpoint::Commit>, RunError> {
+        let Some(done) = self.start_is_due.take() else {
+            return Ok(None);
+        };
+        self.tell_input_checkpoint()?;
         let core = Arc::clone(&self.core);
         let mut tasks = Vec::new();
         if self.scope.saver.is_some() {
@@ -91,7 +94,7 @@ impl Run {
             exits: &core.entry,
             done,
         }])?;
-        let commit = self.commit(Source::Loop, tasks, self.next_names())?;
+        let commit = self.commit(Source::Loop, tasks)?;
         self.tell_values(&written);
         Ok(commit)
     }
@@ -127,22 +130,9 @@ impl Run {
         let fork = if edited && self.base == self.newest {
             None
         } else {
-            let next = if self.start_is_due.is_some() {
-                vec![START.into()]
-            } else {
-                self.next_names()
-            };
-            self.commit(Source::Fork, Vec::new(), next)?
+            self.commit(Source::Fork, Vec::new())?
         };
-        self.tell_values_now(Some(self.output()));
-        let start = match self.start_is_due.take() {
-            None => None,
-            Some(done) => {
-                self.passes_breakpoint = false;
-                self.tell_input_checkpoint()?;
-                self.start(done)?
-            }
-        };
+        let start = self.start()?;
         self.store(fork.into_iter().chain(start)).await
     }
 

@@ -199,7 +199,8 @@ impl Run {
         results: Vec<Finished>,
     ) -> Result<ControlFlow<Stop, Vec<(Planned, Done)>>, RunError> {
         let live = self.live_values(&results)?;
-        let (mut done, mut asks, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        let mut done = Vec::with_capacity(results.len());
+        let (mut asks, mut failures) = (Vec::new(), Vec::new());
         for Finished { task, ended, .. } in results {
             match ended {
                 Ended::Done(result) => done.push((task, result)),

@@ -21,7 +21,7 @@ use superstep_checkpoint::{CheckpointId, Place, TaskId};
 use crate::ask::Ask;
 use crate::context::Scope;
 use crate::error::RunError;
-use crate::graph::{Core, NodeIx};
+use crate::graph::Core;
 use crate::record::{Done, Record};
 use crate::state::Fields;
 
@@ -109,6 +109,11 @@ impl Breakpoints {
             Breakpoints::Nodes(names) => names.contains(node),
         }
     }
+
+    fn hits<'a>(&self, tasks: impl IntoIterator<Item = &'a Planned>) -> Vec<Name> {
+        let names = tasks.into_iter().map(|task| &task.name);
+        names.filter(|name| self.hit(name)).cloned().collect()
+    }
 }
 
 impl<N: Into<Name>, I: IntoIterator<Item = N>> From<I> for Breakpoints {
@@ -154,9 +159,12 @@ impl Run {
             ControlFlow::Continue(results) => results,
             ControlFlow::Break(stop) => return Ok(Some(stop)),
         };
-        let ran: Vec<NodeIx> = results.iter().map(|(task, _)| task.node).collect();
+        let ran = self
+            .options
+            .after
+            .hits(results.iter().map(|(task, _)| task));
         self.settle(results).await?;
-        self.breakpoint_after(&ran)
+        self.breakpoint_after(ran)
     }
 
     /// Whether the place holds no checkpoint yet.
@@ -185,15 +193,11 @@ impl Run {
         if std::mem::take(&mut self.passes_breakpoint) {
             return None;
         }
-        let names = tasks.iter().map(|task| task.name.clone());
-        let hit: Vec<Name> = names.filter(|name| self.options.before.hit(name)).collect();
-        self.stop_at(hit)
+        self.stop_at(self.options.before.hits(tasks))
     }
 
-    fn breakpoint_after(&mut self, ran: &[NodeIx]) -> Result<Option<Stop>, RunError> {
-        let names = ran.iter().map(|&node| self.core.node_name(node).clone());
-        let hit: Vec<Name> = names.filter(|name| self.options.after.hit(name)).collect();
-        let stop = self.stop_at(hit);
+    fn breakpoint_after(&self, ran: Vec<Name>) -> Result<Option<Stop>, RunError> {
+        let stop = self.stop_at(ran);
         if stop.is_some() {
             self.tell_checkpoint(&self.plan())?;
         }

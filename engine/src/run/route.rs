@@ -1,5 +1,7 @@
 //! What an update of a node means in its graph. Pure.
 
+use std::collections::BTreeSet;
+
 use superstep_channels::{Channel, Write};
 
 use crate::error::TaskError;
@@ -17,23 +19,28 @@ pub(crate) fn route(
     exits: &Exits,
     update: Update,
 ) -> Result<Done, TaskError> {
-    let mut writes = Vec::with_capacity(update.writes.len());
+    let mut done = Done {
+        writes: Vec::with_capacity(update.writes.len()),
+        targets: Vec::with_capacity(update.targets.len()),
+    };
     for (name, write) in update.writes {
         let at = core.channel_at.get(&name).copied();
-        writes.push((at.ok_or(TaskError::UnknownChannel(name))?, write));
+        done.writes
+            .push((at.ok_or(TaskError::UnknownChannel(name))?, write));
     }
-    let mut targets = update.targets;
-    if !exits.branches.is_empty() {
-        let fields = own_view(core, cells, sees, &writes)?;
-        for branch in &exits.branches {
-            targets.extend(branch(&fields).map_err(TaskError::Node)?);
+    for target in update.targets {
+        done.targets.push(find(core, target)?);
+    }
+    if exits.branches.is_empty() {
+        return Ok(done);
+    }
+    let fields = own_view(core, cells, sees, &done.writes)?;
+    for branch in &exits.branches {
+        for target in branch(&fields).map_err(TaskError::Node)? {
+            done.targets.push(find(core, target)?);
         }
     }
-    let targets = targets.into_iter().map(|target| find(core, target));
-    Ok(Done {
-        writes,
-        targets: targets.collect::<Result<_, _>>()?,
-    })
+    Ok(done)
 }
 
 fn find(core: &Core, target: Target) -> Result<Routed, TaskError> {
@@ -56,12 +63,13 @@ fn own_view(
     sees: &ChannelSet,
     writes: &[(ChannelIx, Write)],
 ) -> Result<Fields, TaskError> {
-    let mut channels: Vec<ChannelIx> = sees.channels.to_vec();
-    channels.extend(writes.iter().map(|(at, _)| *at));
-    channels.sort_unstable();
-    channels.dedup();
-    let mut fields = core.read(&core.reads(channels.iter().copied()), cells);
-    for (&at, value) in channels.iter().zip(&mut fields.values) {
+    let written = writes.iter().map(|(at, _)| *at);
+    let unseen: BTreeSet<ChannelIx> = written.filter(|at| !sees.channels.contains(at)).collect();
+    let wider =
+        (!unseen.is_empty()).then(|| core.reads(sees.channels.iter().copied().chain(unseen)));
+    let sees = wider.as_ref().unwrap_or(sees);
+    let mut fields = core.read(sees, cells);
+    for (&at, value) in sees.channels.iter().zip(&mut fields.values) {
         let own = writes.iter().filter(|(channel, _)| *channel == at);
         let own: Vec<Write> = own.map(|(_, write)| write.clone()).collect();
         if !own.is_empty() {

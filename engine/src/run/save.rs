@@ -7,11 +7,11 @@ use superstep_checkpoint::{
     CheckpointId, Commit, Header, Item, Source, StoredTask, TaskId, encode_log, frame,
 };
 
-use super::Run;
 use super::apply::{Applied, Grouped, Routing, fold, split};
 use super::execute::{Ended, Finished};
 use super::open::Logs;
 use super::plan::{Path, Planned};
+use super::{Run, START};
 use crate::error::{RunError, stored};
 use crate::graph::{ChannelIx, NodeIx};
 use crate::record::{Done, Record, RecordState, StoredSend, store_done, store_send};
@@ -57,14 +57,8 @@ impl Run {
             exits: &core.nodes[task.node].exits,
             done,
         });
-        let writes = match self.apply(applied.collect()) {
-            Ok(writes) => writes,
-            Err(refused) => {
-                self.save_refused(tasks).await?;
-                return Err(refused);
-            }
-        };
-        let commit = self.commit(Source::Loop, tasks, self.next_names())?;
+        let writes = self.apply(applied.collect())?;
+        let commit = self.commit(Source::Loop, tasks)?;
         self.store(commit).await?;
         self.tell_values(&writes);
         Ok(())
@@ -95,9 +89,10 @@ impl Run {
         self.log(&writes)?;
         let written: Vec<ChannelIx> = writes.keys().copied().collect();
         let emptied = fold(&self.core, &mut self.cells, writes)?;
-        self.dirty
-            .channels
-            .extend(written.iter().copied().chain(emptied));
+        if self.scope.saver.is_some() {
+            let changed = written.iter().copied().chain(emptied);
+            self.dirty.channels.extend(changed);
+        }
         self.reroute(routing);
         Ok(written)
     }
@@ -138,7 +133,6 @@ impl Run {
         &mut self,
         source: Source,
         tasks: Vec<StoredTask>,
-        next: Vec<String>,
     ) -> Result<Option<Commit>, RunError> {
         let id = CheckpointId(self.newest.map_or(0, |id| id.0) + 1);
         let step = self.step + 1;
@@ -147,7 +141,7 @@ impl Run {
             Some(_) => Some(Commit {
                 id,
                 parent: self.base,
-                header: self.header(source, step, next)?,
+                header: self.header(source, step)?,
                 items: self.items()?,
                 tasks: self.edit_records()?.into_iter().chain(tasks).collect(),
             }),
@@ -165,13 +159,13 @@ impl Run {
         Ok(commit)
     }
 
-    fn header(&self, source: Source, step: i64, next: Vec<String>) -> Result<Vec<u8>, RunError> {
+    fn header(&self, source: Source, step: i64) -> Result<Vec<u8>, RunError> {
         let header = Header {
             source,
             step,
             graph: self.core.name.clone(),
             version: self.core.version,
-            next,
+            next: self.next_names(),
             parents: self.scope.parents.to_vec(),
         };
         header.seal().map_err(|error| RunError::Stored {
@@ -268,8 +262,11 @@ impl Run {
         }
     }
 
-    /// The names of the nodes that are due on the state.
-    pub(super) fn next_names(&self) -> Vec<String> {
+    /// The names of the nodes that are due on the state; of the hidden start while the input is not applied.
+    fn next_names(&self) -> Vec<String> {
+        if self.start_is_due.is_some() {
+            return vec![START.into()];
+        }
         let due = self.routing.due.iter();
         due.map(|due| self.core.node_name(due.node).to_string())
             .collect()

@@ -88,7 +88,8 @@ impl Run {
     /// The output, if one of its channels was written.
     pub(super) fn tell_values(&self, written: &[ChannelIx]) {
         let output = &self.core.output.channels;
-        if written.iter().any(|channel| output.contains(channel)) {
+        let visible = |channel| output.contains(channel);
+        if self.wants_values() && written.iter().any(visible) {
             self.emit(Modes::VALUES, || Event::Values(self.output()));
         }
     }
