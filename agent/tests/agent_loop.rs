@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use superstep::channels::Json;
 use superstep::{RunError, TaskError};
 use superstep_agent::agent::{AgentError, Conversation, create_agent, says};
-use superstep_agent::message::{Body, Message, ToolCall};
+use superstep_agent::message::{Block, Body, Image, Message, ToolCall, ToolResult, ToolStatus};
 use superstep_agent::middleware::Middleware;
 use superstep_agent::model::{ChatModel, ModelError, ToolSpec};
-use superstep_agent::tool::{Tool, ToolError};
+use superstep_agent::tool::{Tool, ToolError, ToolOutput};
 use superstep_checkpoint::MemoryCheckpointer;
 use tokio::sync::Notify;
 
@@ -155,6 +156,35 @@ async fn calls_that_can_be_read_run_beside_those_that_cannot() {
     assert_eq!(said[3..], ["look-0: look done", "ai: Sorry."]);
     assert_eq!(log.all(), ["look"]);
     assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_result_has_blocks_for_the_model_and_data_for_programs() {
+    let picture = || Block::Image(Image::Url("http://h/p.png".into()));
+    let data = || Some(Json(json!({ "width": 3 })));
+    let draw = Tool::new("draw", "Draws.", move |_: Nothing, _| async move {
+        Ok(ToolOutput {
+            content: vec!["Here:".into(), picture()],
+            artifact: data(),
+            ..ToolOutput::default()
+        })
+    });
+    let agent = create_agent(scripted([calls(["draw"]), Message::ai("Done.")])).tool(draw);
+    let folder = tempfile::tempdir().unwrap();
+    let thread = agent.build().unwrap().thread(&open(folder.path()), "t");
+    thread.start(says("go")).await.unwrap();
+    let kept: Conversation = thread.state().await.unwrap().read().unwrap();
+    let result = Message {
+        id: kept.messages[2].id.clone(),
+        name: Some("draw".into()),
+        content: vec!["Here:".into(), picture()],
+        body: Body::Tool(ToolResult {
+            call_id: "draw-0".into(),
+            status: ToolStatus::Ok,
+            artifact: data(),
+        }),
+    };
+    assert_eq!(*kept.messages[2], result);
 }
 
 #[tokio::test]
