@@ -1,6 +1,7 @@
 //! The engine through its public surface.
 #![allow(missing_docs)]
 
+mod boundaries;
 mod compile_fail;
 mod crash;
 mod dynamic;
