@@ -133,8 +133,7 @@ impl<T: Targets, E: Into<NodeError>> Targets for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a node with input `{I}`",
     label = "not an `async fn({I}, Context) -> NodeResult`",
-    note = "a node is an `async fn` that takes the node's input type and a `Context` and returns a `NodeResult`",
-    note = "its future must be `Send`: do not hold an `Rc`, a `RefCell` guard or a `MutexGuard` over an `.await`"
+    note = "a node is an `async fn` that takes the node's input type and a `Context` and returns a `NodeResult`"
 )]
 pub trait Handler<I>: Send + Sync + 'static {
     /// Calls the function.
@@ -144,12 +143,22 @@ pub trait Handler<I>: Send + Sync + 'static {
 impl<I, F, R> Handler<I> for F
 where
     F: Fn(I, Context) -> R + Send + Sync + 'static,
-    R: Future<Output = NodeResult> + Send + 'static,
+    R: Running + Send + 'static,
 {
     fn call(&self, input: I, cx: Context) -> BoxFuture<'static, NodeResult> {
         Box::pin(self(input, cx))
     }
 }
+
+/// What an `async fn` of a node returns. A name of its own lets the compiler say what is wrong with another.
+#[diagnostic::on_unimplemented(
+    message = "a node is an `async fn` that returns a `NodeResult`; this function returns `{Self}`",
+    label = "not an `async fn(_, Context) -> NodeResult`"
+)]
+pub trait Running: Future<Output = NodeResult> {}
+
+#[diagnostic::do_not_recommend]
+impl<R: Future<Output = NodeResult>> Running for R {}
 
 /// What a task runs on: the channels its node reads as they were when the superstep began, or a payload.
 #[derive(Clone, Debug)]
