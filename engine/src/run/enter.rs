@@ -132,6 +132,9 @@ impl Run {
         } else {
             self.commit(Source::Fork, Vec::new())?
         };
+        self.tell_values_now(Some(self.output()));
+        // Breakpoints behind an input count; it is the tasks that had been reached that are passed.
+        self.passes_breakpoint &= self.start_is_due.is_none();
         let start = self.start()?;
         self.store(fork.into_iter().chain(start)).await
     }

@@ -57,7 +57,13 @@ impl Run {
             exits: &core.nodes[task.node].exits,
             done,
         });
-        let writes = self.apply(applied.collect())?;
+        let writes = match self.apply(applied.collect()) {
+            Ok(writes) => writes,
+            Err(refused) => {
+                self.save_refused(tasks).await?;
+                return Err(refused);
+            }
+        };
         let commit = self.commit(Source::Loop, tasks)?;
         self.store(commit).await?;
         self.tell_values(&writes);
