@@ -271,6 +271,32 @@ async fn a_fatal_error_fails_the_run_and_only_that_call_runs_again() {
 }
 
 #[tokio::test]
+async fn a_tool_that_panics_fails_the_run_like_a_fatal_error() {
+    let store = MemoryCheckpointer::new();
+    let (log, broken) = (Log::default(), Arc::new(AtomicBool::new(true)));
+    let is_broken = Arc::clone(&broken);
+    let divide = Tool::new("divide", "Divides.", move |_: Nothing, _| {
+        let broken = is_broken.load(Ordering::Relaxed);
+        async move {
+            assert!(!broken, "divided by zero");
+            Ok("divided".into())
+        }
+    });
+    let model = scripted([calls(["look", "divide"]), Message::ai("Done.")]);
+    let agent = create_agent(model).tools([noting("look", &log), divide]);
+    let thread = agent.build().unwrap().thread(&store, "t");
+    assert_eq!(
+        thread.start(says("go")).await.unwrap_err().to_string(),
+        "node `tools` failed: panicked: divided by zero"
+    );
+    broken.store(false, Ordering::Relaxed);
+    let said = transcript(thread.proceed().await);
+    let results = ["look-0: look done", "divide-1: divided", "ai: Done."];
+    assert_eq!(said[2..], results);
+    assert_eq!(log.all(), ["look"]);
+}
+
+#[tokio::test]
 async fn a_model_that_fails_fails_the_run_and_is_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let log = Log::default();
