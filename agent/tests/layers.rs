@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use superstep::channels::Key;
 use superstep::{Context, NodeError, NodeResult, Update};
-use superstep_agent::agent::{AgentBuilder, AgentState, create_agent, says};
-use superstep_agent::message::{Change, MESSAGES, Message};
+use superstep_agent::agent::{AgentBuilder, AgentState, Conversation, create_agent, says};
+use superstep_agent::message::{Change, Message};
 use superstep_agent::middleware::{
     Middleware, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolRequest, WrapModelCall,
     WrapToolCall, approve, limit_model_calls, patch_tool_calls,
@@ -132,7 +132,7 @@ async fn nothing(_: AgentState, _: Context) -> NodeResult {
 /// Adds a human message that counts those before it.
 async fn count(state: AgentState, _: Context) -> NodeResult {
     let text = format!("{} before me", state.messages.len());
-    Ok(Update::new().put(MESSAGES, vec![Message::human(text).into()]))
+    Ok(Update::new().put(Conversation::MESSAGES, vec![Message::human(text).into()]))
 }
 
 #[tokio::test]
@@ -402,13 +402,13 @@ async fn a_middleware_brings_channels_and_tools_along() {
 
 #[test]
 fn channels_that_do_not_agree_are_refused() {
-    const OTHER: Key<Vec<String>> = Key::last(MESSAGES.name());
+    const OTHER: Key<Vec<String>> = Key::last(Conversation::MESSAGES.name());
     let model = || scripted([Message::ai("")]);
     let clash = Middleware::new("clash").channel(OTHER.spec());
     let error = create_agent(model()).middleware(clash).build().unwrap_err();
     let text = error.to_string();
     assert!(text.contains("channel `messages` is declared as"), "{text}");
-    let same = Middleware::new("same").channel(MESSAGES.spec());
+    let same = Middleware::new("same").channel(Conversation::MESSAGES.spec());
     let agent = create_agent(model()).middleware(same).build().unwrap();
     assert_eq!(agent.channels().len(), 1);
 }
@@ -434,7 +434,7 @@ async fn writing_a_channel_that_nobody_declared_fails_the_run() {
 async fn forget(state: AgentState, _: Context) -> NodeResult {
     let last = state.messages.last().cloned();
     let changes = [Change::RemoveAll].into_iter().chain(last.map(Change::Put));
-    Ok(Update::new().put(MESSAGES, changes.collect()))
+    Ok(Update::new().put(Conversation::MESSAGES, changes.collect()))
 }
 
 #[tokio::test]
@@ -487,4 +487,14 @@ async fn a_layer_around_the_model_can_ask() {
     );
     let request = [&["system: It is late."][..], &said[..2]].concat();
     assert_eq!(shown(&model.requests()), [request]);
+}
+
+#[test]
+fn a_middleware_about_a_tool_that_is_not_there_is_refused() {
+    let agent = create_agent(scripted([Message::ai("")])).middleware(approve(["pya"]));
+    let error = agent.build().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "middleware `approval` is about tool `pya`, which the agent does not have"
+    );
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use superstep_agent::agent::{Agent, Conversation, Subagent, create_agent, says, task_tool};
+use superstep_agent::agent::{Agent, Conversation, Subagent, create_agent, says};
 use superstep_agent::message::{Message, ToolCall};
 use superstep_agent::middleware::{Decision, approve};
 use superstep_agent::model::{ChatModel, ModelError, ScriptedModel};
@@ -42,7 +42,7 @@ fn hand_out<const N: usize>(names: [&str; N]) -> Message {
 
 /// An agent with one subagent, called `sub`.
 fn with_subagent(model: impl ChatModel + 'static, sub: Agent) -> Agent {
-    let agent = create_agent(model).tool(task_tool([subagent("sub", sub)]));
+    let agent = create_agent(model).subagent(subagent("sub", sub));
     agent.build().unwrap()
 }
 
@@ -72,9 +72,12 @@ async fn two_run_side_by_side() {
         let agent = create_agent(model).named(name).tool(meet).build();
         subagent(name, agent.unwrap())
     };
-    let tasks = task_tool([worker("left"), worker("right")]);
     let model = scripted([hand_out(["right", "left"]), Message::ai("Done.")]);
-    let agent = create_agent(model).tool(tasks).build().unwrap();
+    let agent = create_agent(model)
+        .subagent(worker("left"))
+        .subagent(worker("right"))
+        .build()
+        .unwrap();
     let store = open(folder.path());
     let (seen, outcome) = watch(agent.thread(&store, "t").start(says("go"))).await;
 
@@ -186,17 +189,20 @@ async fn dropping_a_run_stops_its_subagents_and_they_can_be_taken_up() {
 #[tokio::test]
 async fn the_model_reads_which_subagents_there_are() {
     let sub = || create_agent(scripted([Message::ai("")])).build().unwrap();
-    let tool = task_tool([subagent("a", sub()), subagent("b", sub())]);
-    let spec = tool.spec();
+    let model = scripted([hand_out(["c"]), Message::ai("I see.")]);
+    let agent = create_agent(Arc::clone(&model))
+        .subagent(subagent("a", sub()))
+        .subagent(subagent("b", sub()))
+        .build()
+        .unwrap();
+    let said = transcript(agent.detached().start(says("go")).await);
+    let spec = Arc::clone(&model.requests()[0].tools[0]);
     let list = "Subagents:\n- `a`: Does what a does.\n- `b`: Does what b does.";
     assert!(spec.description.ends_with(list), "{}", spec.description);
     assert_eq!(
         spec.parameters["required"],
         json!(["description", "subagent_type"])
     );
-    let model = scripted([hand_out(["c"]), Message::ai("I see.")]);
-    let agent = create_agent(model).tool(tool).build().unwrap();
-    let said = transcript(agent.detached().start(says("go")).await);
     assert_eq!(
         said[2],
         "c failed: `task` failed: there is no subagent `c`; there are: a, b"
@@ -372,9 +378,12 @@ async fn two_subagents_ask_and_are_answered_one_by_one() {
         let agent = create_agent(model).middleware(approve([name]));
         subagent(name, agent.tool(noting(name, &log)).build().unwrap())
     };
-    let tasks = task_tool([worker("a"), worker("b")]);
     let model = scripted([hand_out(["a", "b"]), Message::ai("Done.")]);
-    let agent = create_agent(model).tool(tasks).build().unwrap();
+    let agent = create_agent(model)
+        .subagent(worker("a"))
+        .subagent(worker("b"))
+        .build()
+        .unwrap();
     let thread = || agent.thread(&open(folder.path()), "t");
     let asked = asks(thread().start(says("go")).await);
     assert_eq!(asked.len(), 2);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use superstep::{BuildError, Graph, Node};
 
 use super::nodes::{MODEL, Stack, TOOLS};
+use super::subagent::{Subagent, task_tool};
 use super::{Agent, AgentState, Conversation};
 use crate::message::{Message, ToolCall};
 use crate::middleware::Middleware;
@@ -37,6 +38,7 @@ pub fn create_agent(model: impl ChatModel + 'static) -> AgentBuilder {
         model: Arc::new(model),
         system_prompt: None,
         tools: Vec::new(),
+        subagents: Vec::new(),
         middleware: Vec::new(),
     }
 }
@@ -48,6 +50,7 @@ pub struct AgentBuilder {
     model: Arc<dyn ChatModel>,
     system_prompt: Option<String>,
     tools: Vec<Tool>,
+    subagents: Vec<Subagent>,
     middleware: Vec<Middleware>,
 }
 
@@ -80,6 +83,16 @@ impl AgentBuilder {
         self
     }
 
+    /// Adds a subagent, and with the first one the tool `task` that hands work to them.
+    ///
+    /// A subagent's run is a graph nested in the call's own task, with checkpoints of its own: killed in the middle it
+    /// goes on there, and when it asks, the whole run pauses. Several calls in one turn run side by side.
+    #[must_use]
+    pub fn subagent(mut self, subagent: Subagent) -> Self {
+        self.subagents.push(subagent);
+        self
+    }
+
     /// Adds a middleware inside of those that were added before.
     #[must_use]
     pub fn middleware(mut self, middleware: Middleware) -> Self {
@@ -93,12 +106,18 @@ impl AgentBuilder {
         let brought = middleware
             .iter()
             .flat_map(|middleware| middleware.tools.iter().cloned());
-        let tools: Vec<Tool> = brought.chain(self.tools).collect();
+        let mut tools: Vec<Tool> = brought.chain(self.tools).collect();
+        let subagents = self.subagents.iter();
+        unique("subagent", subagents.map(|subagent| subagent.name.as_str()))?;
+        if !self.subagents.is_empty() {
+            tools.push(task_tool(self.subagents));
+        }
         unique(
             "middleware",
             middleware.iter().map(|middleware| middleware.name()),
         )?;
         unique("tool", tools.iter().map(|tool| tool.spec().name.as_str()))?;
+        known(&middleware, &tools)?;
         let stack = Arc::new(Stack {
             name: self.name.clone(),
             system: self
@@ -160,6 +179,23 @@ fn compile(
     .build()
 }
 
+/// Whether each middleware finds the tools that it is about.
+fn known(middleware: &[Middleware], tools: &[Tool]) -> Result<(), AgentError> {
+    for middleware in middleware {
+        let missing = middleware
+            .about
+            .iter()
+            .find(|name| tools.iter().all(|tool| tool.spec().name != **name));
+        if let Some(tool) = missing {
+            return Err(AgentError::UnknownTool {
+                middleware: middleware.name.clone(),
+                tool: tool.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn unique<'a>(kind: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), AgentError> {
     let mut seen = HashSet::new();
     for name in names {
@@ -180,10 +216,18 @@ pub enum AgentError {
     /// Two of a kind under one name.
     #[error("two of the agent's {kind}s are called `{name}`: names must differ")]
     Duplicate {
-        /// `tool` or `middleware`.
+        /// `tool`, `middleware` or `subagent`.
         kind: &'static str,
         /// The name.
         name: String,
+    },
+    /// A middleware is about a tool that the agent does not have.
+    #[error("middleware `{middleware}` is about tool `{tool}`, which the agent does not have")]
+    UnknownTool {
+        /// The middleware.
+        middleware: String,
+        /// The tool.
+        tool: String,
     },
     /// The graph behind it cannot be built.
     #[error(transparent)]

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use superstep::channels::{Name, Type, Value};
 use superstep::{Fields, Graph, Input, ReadError, Reads, Schema, State, Update, View};
 
-use crate::message::{Change, MESSAGES, Message, add_messages};
+use crate::message::{Change, Message, add_messages};
 
 pub use build::{AgentBuilder, AgentError, create_agent};
-pub use subagent::{Subagent, task_tool};
+pub use subagent::Subagent;
 
 /// A built agent: a graph whose threads are conversations.
 pub type Agent = Graph<Conversation>;
@@ -49,7 +49,10 @@ impl Conversation {
 /// # }
 /// ```
 pub fn says(text: impl Into<String>) -> Update {
-    Update::new().put(MESSAGES, vec![Change::Put(Arc::new(Message::human(text)))])
+    Update::new().put(
+        Conversation::MESSAGES,
+        vec![Change::Put(Arc::new(Message::human(text)))],
+    )
 }
 
 /// What hooks see of an agent's state: the transcript, and the channels that middleware brought along.
@@ -74,7 +77,7 @@ impl Input for AgentState {
 
     fn read(view: &View<'_>) -> Result<Self, ReadError> {
         Ok(AgentState {
-            messages: view.get_or_default(MESSAGES)?,
+            messages: view.get_or_default(Conversation::MESSAGES)?,
             fields: view.fields().clone(),
         })
     }

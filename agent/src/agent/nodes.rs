@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use superstep::{Context, Node, NodeResult, Payload, Update};
 
-use super::AgentState;
-use crate::message::{Change, InvalidToolCall, MESSAGES, Message, ToolCall};
+use super::{AgentState, Conversation};
+use crate::message::{Change, InvalidToolCall, Message, ToolCall};
 use crate::middleware::{ModelCall, NextModel, NextTool, ToolRequest, WrapModelCall, WrapToolCall};
 use crate::model::{ChatModel, Request, ToolSpec};
 use crate::tool::Tool;
@@ -75,7 +75,9 @@ impl Stack {
             .id
             .get_or_insert_with(|| format!("tool-{}", cx.task()));
         let put = vec![Change::Put(Arc::new(message))];
-        Ok(Update::new().put(MESSAGES, put).merge(reply.update))
+        Ok(Update::new()
+            .put(Conversation::MESSAGES, put)
+            .merge(reply.update))
     }
 }
 
@@ -92,7 +94,9 @@ fn follow(message: Message, cx: &Context, more: Update) -> Update {
     let changes = changes
         .map(|message| Change::Put(Arc::new(message)))
         .collect();
-    let update = Update::new().put(MESSAGES, changes).merge(more);
+    let update = Update::new()
+        .put(Conversation::MESSAGES, changes)
+        .merge(more);
     if calls.is_empty() && !invalid.is_empty() {
         return update.goto(MODEL);
     }

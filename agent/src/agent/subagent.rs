@@ -35,8 +35,7 @@ struct TaskArgs {
 ///
 /// The calling model is told when the subagent's model fails or the subagent reaches the limit of the run;
 /// what else fails in it fails the whole run.
-pub fn task_tool(subagents: impl IntoIterator<Item = Subagent>) -> Tool {
-    let subagents: Vec<Subagent> = subagents.into_iter().collect();
+pub(super) fn task_tool(subagents: Vec<Subagent>) -> Tool {
     let list = subagents
         .iter()
         .map(|subagent| format!("\n- `{}`: {}", subagent.name, subagent.description));

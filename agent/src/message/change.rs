@@ -1,14 +1,10 @@
-//! The channel of a conversation and the rule that changes it.
+//! The rule that changes a conversation.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use superstep_channels::Key;
 
 use super::Message;
-
-/// The conversation of an agent.
-pub const MESSAGES: Key<Vec<Arc<Message>>, Vec<Change>> = Key::delta("messages", add_messages);
 
 /// One change to a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +32,7 @@ impl From<Arc<Message>> for Change {
 
 /// The reducer of a conversation: applies the changes one after the other.
 ///
-/// - A message without an id goes to the end; the reducer never invents an id.
+/// - A message without an id goes to the end and gets one, made from its place.
 /// - Removing an id that is not there does nothing: two parallel nodes may remove the same message.
 /// - Changes may be split into batches at will: the result is the same.
 pub fn add_messages(messages: &mut Vec<Arc<Message>>, changes: Vec<Change>) {
@@ -53,11 +49,26 @@ pub fn add_messages(messages: &mut Vec<Arc<Message>>, changes: Vec<Change>) {
     }
 }
 
-fn put(messages: &mut Vec<Arc<Message>>, message: Arc<Message>) {
-    let known = message.id.as_deref().and_then(|id| position(messages, id));
-    match known.and_then(|at| messages.get_mut(at)) {
+fn put(messages: &mut Vec<Arc<Message>>, mut message: Arc<Message>) {
+    let Some(id) = message.id.as_deref() else {
+        Arc::make_mut(&mut message).id = Some(free_id(messages));
+        return messages.push(message);
+    };
+    match position(messages, id).and_then(|at| messages.get_mut(at)) {
         Some(place) => *place = message,
         None => messages.push(message),
+    }
+}
+
+/// An id that no message has. It depends on the list alone, so the list comes back the same from its stored changes.
+fn free_id(messages: &[Arc<Message>]) -> String {
+    let mut number = messages.len();
+    loop {
+        let id = format!("message-{number}");
+        if position(messages, &id).is_none() {
+            return id;
+        }
+        number += 1;
     }
 }
 
@@ -166,5 +177,34 @@ mod tests {
             ids.dedup();
             prop_assert_eq!(ids.len(), all);
         }
+    }
+
+    #[test]
+    fn a_message_without_an_id_gets_a_free_one() {
+        let taken = Message::human("b").with_id("message-1");
+        let changes = [
+            Message::human("a"),
+            taken,
+            Message::human("c"),
+            Message::human("d"),
+        ];
+        let messages = fold(changes.map(Change::from));
+        let ids: Vec<_> = messages
+            .iter()
+            .filter_map(|message| message.id.as_deref())
+            .collect();
+        assert_eq!(ids, ["message-0", "message-1", "message-2", "message-3"]);
+        let mut changes: Vec<Change> = messages.iter().cloned().map(Change::from).collect();
+        changes.extend([
+            Change::Remove("message-0".into()),
+            Message::human("e").into(),
+        ]);
+        assert_eq!(
+            fold(changes)
+                .last()
+                .and_then(|last| last.id.clone())
+                .as_deref(),
+            Some("message-4")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The messages of a conversation, and the channel that keeps them.
 //!
 //! A [`Message`] is content plus what its role adds to it. A conversation is a list of shared messages in the
-//! channel [`MESSAGES`]; nodes write [`Change`]s to it, which [`add_messages`] folds in.
+//! channel [`Conversation::MESSAGES`](crate::agent::Conversation::MESSAGES); nodes write [`Change`]s to it, which [`add_messages`] folds in.
 
 mod ai;
 mod block;
@@ -14,7 +14,7 @@ use superstep_channels::Json;
 
 pub use ai::{Ai, InvalidToolCall, StopReason, ToolCall, Usage};
 pub use block::{Block, Image, join_text};
-pub use change::{Change, MESSAGES, add_messages};
+pub use change::{Change, add_messages};
 
 /// One message of a conversation.
 ///
@@ -26,7 +26,7 @@ pub use change::{Change, MESSAGES, add_messages};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// What replaces and removes the message; the agent gives one to each message it stores.
+    /// What replaces and removes the message. A message without one gets one when it is stored.
     pub id: Option<String>,
     /// Who speaks, where a role has several speakers: an agent's name, a tool's name.
     pub name: Option<String>,

@@ -12,8 +12,10 @@ use super::{Middleware, NextTool, ToolReply, ToolRequest, WrapToolCall};
 ///
 /// A rejected call is told to the model as an error. Calls of other tools in the same turn run meanwhile and are not run again.
 pub fn approve<T: Into<String>>(tools: impl IntoIterator<Item = T>) -> Middleware {
-    let tools = tools.into_iter().map(Into::into).collect();
-    Middleware::new("approval").wrap_tool_call(Approval { tools })
+    let tools: Vec<String> = tools.into_iter().map(Into::into).collect();
+    let middleware = Middleware::new("approval");
+    let middleware = tools.iter().fold(middleware, Middleware::about_tool);
+    middleware.wrap_tool_call(Approval { tools })
 }
 
 /// What a person is asked.

@@ -60,6 +60,7 @@ pub struct Middleware {
     pub(crate) tool: Option<Arc<dyn WrapToolCall>>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) channels: Vec<ChannelSpec>,
+    pub(crate) about: Vec<String>,
 }
 
 impl Middleware {
@@ -72,6 +73,7 @@ impl Middleware {
             tool: None,
             tools: Vec::new(),
             channels: Vec::new(),
+            about: Vec::new(),
         }
     }
 
@@ -105,6 +107,14 @@ impl Middleware {
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// Says that it is about the tool of this name: an agent without it is not built, so a slip of the pen
+    /// does not leave a tool unguarded.
+    #[must_use]
+    pub fn about_tool(mut self, name: impl Into<String>) -> Self {
+        self.about.push(name.into());
         self
     }
 

@@ -7,8 +7,8 @@ use superstep::checkpoint::TaskId;
 use superstep::{Context, NodeResult, Update};
 
 use super::Middleware;
-use crate::agent::AgentState;
-use crate::message::{Change, MESSAGES, Message, ToolCall};
+use crate::agent::{AgentState, Conversation};
+use crate::message::{Change, Message, ToolCall};
 
 /// Answers tool calls that were left open when new input came in, since providers refuse a transcript with open calls.
 /// Each open call gets an error message right behind the reply that made it.
@@ -24,7 +24,7 @@ async fn before_agent(state: AgentState, cx: Context) -> NodeResult {
         Some(messages) => {
             let puts = messages.into_iter().map(Change::Put);
             Update::new().put(
-                MESSAGES,
+                Conversation::MESSAGES,
                 std::iter::once(Change::RemoveAll).chain(puts).collect(),
             )
         }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use superstep::Update;
 use superstep::channels::Key;
-use superstep_agent::agent::{Agent, AgentError, Subagent, create_agent, says, task_tool};
+use superstep_agent::agent::{Agent, AgentError, Subagent, create_agent, says};
 use superstep_agent::files::{Disk, read_tools};
 use superstep_agent::middleware::{Middleware, approve, limit_model_calls, patch_tool_calls};
 use superstep_agent::model::ChatModel;
@@ -82,7 +82,7 @@ impl Job {
             .named("coordinator")
             .system_prompt(COORDINATOR)
             .tools(read_tools(disk))
-            .tool(task_tool([subagent]))
+            .subagent(subagent)
             .tool(write_report(report.to_owned()))
             .middleware(Middleware::new("job").channel(ROOT.spec()).channel(ASK.spec()))
             .middleware(patch_tool_calls())
