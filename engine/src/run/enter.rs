@@ -65,7 +65,7 @@ impl Run {
     async fn begin(&mut self, input: Update) -> Result<(), RunError> {
         self.abandon();
         let core = Arc::clone(&self.core);
-        let done = route(&core, &self.cells, &core.output, &core.entry, input);
+        let done = route(&core, &self.cells, &core.entry, input);
         let done = done.map_err(|error| self.not_in_graph(error))?;
         let waiting = self.commit(Source::Input, Vec::new(), vec![START.into()])?;
         self.tell_input_checkpoint()?;
@@ -146,7 +146,8 @@ impl Run {
     }
 
     /// Edits the state again as it was edited for the tasks that went on from this checkpoint,
-    /// and opens again what they asked last.
+    /// and opens again what they asked last. What graphs nested in them asked stays answered:
+    /// those graphs have gone on since, and an answer would not reach them.
     async fn reopen(&mut self) -> Result<(), RunError> {
         for edit in self.stored_results().await?.edits {
             self.add_edit(edit).await?;
@@ -157,6 +158,7 @@ impl Run {
         // Newest last: if several branches went on from here, the latest counts.
         for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
             let mut record = Record::open(&task.record)?;
+            record.asks.retain(|ask| ask.namespace == *self.place.namespace);
             if task.child.is_some() && !record.asks.is_empty() {
                 record.answers.retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
                 record.state = RecordState::Open;
