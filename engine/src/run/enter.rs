@@ -45,12 +45,15 @@ impl Run {
                 addressed,
             } => {
                 self.passes_breakpoint = true;
-                match addressed {
-                    false => {}
+                let edits = match addressed {
+                    false => Vec::new(),
                     true if answers.is_empty() && edit.is_none() => return self.replay().await,
                     true => self.reopen().await?,
-                }
+                };
                 self.accept(answers).await?;
+                for edit in edits {
+                    self.add_edit(edit).await?;
+                }
                 if let Some(update) = edit {
                     self.edit(update).await?;
                 }
@@ -145,15 +148,12 @@ impl Run {
         self.store(fork.into_iter().chain(start)).await
     }
 
-    /// Edits the state again as it was edited for the tasks that went on from this checkpoint,
-    /// and opens again what they asked last. What graphs nested in them asked stays answered:
+    /// Opens again what was asked last by the tasks that went on from this checkpoint,
+    /// and gives the edits of the state that were made for them. What graphs nested in them asked stays answered:
     /// those graphs have gone on since, and an answer would not reach them.
-    async fn reopen(&mut self) -> Result<(), RunError> {
-        for edit in self.stored_results().await?.edits {
-            self.add_edit(edit).await?;
-        }
+    async fn reopen(&mut self) -> Result<Vec<Done>, RunError> {
         let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         // Newest last: if several branches went on from here, the latest counts.
         for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
@@ -166,7 +166,7 @@ impl Run {
             }
         }
         self.use_answers();
-        Ok(())
+        Ok(self.stored_results().await?.edits)
     }
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.
