@@ -66,7 +66,7 @@ impl<S: State> Thread<S> {
 
     /// Answers open questions and goes on. Questions that get no answer stay open.
     /// On a thread [`at`](Thread::at) a checkpoint its tasks run again, and what they asked last there
-    /// can be answered anew, whatever was answered then.
+    /// can be answered anew, whatever was answered then. Questions of nested graphs cannot: replay the checkpoint instead.
     pub fn resume(&self, answers: impl IntoIterator<Item = Answer>) -> RunBuilder<S> {
         self.go(answers.into_iter().collect(), None)
     }

@@ -2,7 +2,7 @@
 
 use superstep::{AnswerError, NodeError, RunError, TaskError};
 
-use super::{BoxError, Lacking};
+use super::BoxError;
 use crate::expr::EvalError;
 use crate::ops;
 use crate::result::Failure;
@@ -88,11 +88,5 @@ pub(super) fn bare_name(text: &str) -> String {
     match refused {
         true => Fault::InvalidUpdate.to_string(),
         false => last.to_owned(),
-    }
-}
-
-impl From<Lacking> for Fault {
-    fn from(lacking: Lacking) -> Self {
-        Fault::Named(lacking.to_string())
     }
 }

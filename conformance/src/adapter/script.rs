@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use superstep::channels::Json;
 use superstep::checkpoint::{CheckpointId, MemoryCheckpointer};
-use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, Thread, Update};
+use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, TaskState, Thread, Update};
 
 use super::build::Built;
 use super::events::Events;
@@ -375,18 +375,16 @@ impl Session {
     }
 }
 
-/// The questions that can be answered on a thread: those that are open, and those of an addressed
-/// checkpoint whether or not they were answered since.
+/// The questions that can be answered on a thread: those that are open, and of an addressed checkpoint
+/// those of its own graph that were answered since.
 async fn open(thread: &Thread<Json>, addressed: bool) -> Result<Vec<AskId>, Stop> {
     let state = thread.state().await?;
-    let asking = state
-        .tasks
-        .iter()
-        .filter(|task| addressed || !task.finished);
-    Ok(asking
-        .flat_map(|task| &task.asks)
-        .map(|ask| ask.id)
-        .collect())
+    let again = |ask: &&Ask| addressed && ask.namespace.is_empty();
+    let can_be = |task: &TaskState| {
+        let asks = task.asks.iter().filter(|ask| !task.finished || again(ask));
+        asks.map(|ask| ask.id).collect::<Vec<_>>()
+    };
+    Ok(state.tasks.iter().flat_map(can_be).collect())
 }
 
 /// An object whose keys all look like ids of questions counts as answers by id, even an empty one.

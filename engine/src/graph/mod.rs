@@ -188,16 +188,6 @@ impl Core {
         found.ok_or_else(|| RunError::unknown("channel", name))
     }
 
-    /// The channels of these positions.
-    pub(crate) fn reads(&self, channels: impl IntoIterator<Item = ChannelIx>) -> ChannelSet {
-        let channels: Arc<[ChannelIx]> = channels.into_iter().collect();
-        let names = channels.iter().filter_map(|&at| self.channels.get(at));
-        ChannelSet {
-            names: names.map(|spec| spec.name().clone()).collect(),
-            channels,
-        }
-    }
-
     /// Whether the channel's values are stored at all.
     pub(crate) fn is_stored(&self, channel: ChannelIx) -> bool {
         let spec = self.channels.get(channel);

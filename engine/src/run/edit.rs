@@ -37,7 +37,7 @@ impl Run {
     /// Edits the state.
     pub(super) async fn edit(&mut self, update: Update) -> Result<(), RunError> {
         let exits = Exits::default();
-        let done = route(&self.core, &self.cells, &self.core.output, &exits, update);
+        let done = route(&self.core, &self.cells, &exits, update);
         let done = done.map_err(|error| self.not_in_graph(error))?;
         self.add_edit(done).await
     }

@@ -12,7 +12,7 @@ use super::save::stored_task;
 use super::{Run, START};
 use crate::ask::{Answer, AskId};
 use crate::error::{AnswerError, RunError, stored};
-use crate::record::{Record, RecordState, store_done};
+use crate::record::{Done, Record, RecordState, store_done};
 use crate::update::Update;
 
 /// What a caller brings to a run.
@@ -45,12 +45,15 @@ impl Run {
                 addressed,
             } => {
                 self.passes_breakpoint = true;
-                match addressed {
-                    false => {}
+                let edits = match addressed {
+                    false => Vec::new(),
                     true if answers.is_empty() && edit.is_none() => return self.replay().await,
                     true => self.reopen().await?,
-                }
+                };
                 self.accept(answers).await?;
+                for edit in edits {
+                    self.add_edit(edit).await?;
+                }
                 if let Some(update) = edit {
                     self.edit(update).await?;
                 }
@@ -65,7 +68,7 @@ impl Run {
     async fn begin(&mut self, input: Update) -> Result<(), RunError> {
         self.abandon();
         let core = Arc::clone(&self.core);
-        let done = route(&core, &self.cells, &core.output, &core.entry, input);
+        let done = route(&core, &self.cells, &core.entry, input);
         self.start_is_due = Some(done.map_err(|error| self.not_in_graph(error))?);
         let waiting = self.commit(Source::Input, Vec::new())?;
         let applied = self.start()?;
@@ -139,18 +142,17 @@ impl Run {
         self.store(fork.into_iter().chain(start)).await
     }
 
-    /// Edits the state again as it was edited for the tasks that went on from this checkpoint,
-    /// and opens again what they asked last.
-    async fn reopen(&mut self) -> Result<(), RunError> {
-        for edit in self.stored_results().await?.edits {
-            self.add_edit(edit).await?;
-        }
+    /// Opens again what was asked last by the tasks that went on from this checkpoint,
+    /// and gives the edits of the state that were made for them. What graphs nested in them asked stays answered:
+    /// those graphs have gone on since, and an answer would not reach them.
+    async fn reopen(&mut self) -> Result<Vec<Done>, RunError> {
         let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         // Newest last: if several branches went on from here, the latest counts.
         for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
             let mut record = Record::open(&task.record)?;
+            record.asks.retain(|ask| ask.namespace == *self.place.namespace);
             if task.child.is_some() && !record.asks.is_empty() {
                 record.answers.retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
                 record.state = RecordState::Open;
@@ -158,7 +160,7 @@ impl Run {
             }
         }
         self.use_answers();
-        Ok(())
+        Ok(self.stored_results().await?.edits)
     }
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.

@@ -163,7 +163,7 @@ impl Run {
 
     fn route(&self, task: &Planned, update: Update) -> Result<Done, TaskError> {
         let node = &self.core.nodes[task.node];
-        route(&self.core, &self.cells, &node.reads, &node.exits, update)
+        route(&self.core, &self.cells, &node.exits, update)
     }
 
     /// Saves what finished since the last time, while other tasks still run.

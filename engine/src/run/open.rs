@@ -206,6 +206,7 @@ impl Run {
         Ok(logs)
     }
 
+    /// Takes a stored log apart.
     pub(super) fn logged(&self, channel: ChannelIx, log: &[u8]) -> Result<Logged, FrameError> {
         let mut batches = decode_log(log, &self.core.channels[channel])?;
         let tasks = batches.pop().unwrap_or_default();
@@ -215,7 +216,7 @@ impl Run {
         })
     }
 
-    fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    pub(super) fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &self,
         what: &str,
     ) -> impl FnOnce(E) -> RunError + use<E> {
@@ -230,7 +231,7 @@ impl Run {
 /// The logged writes of one checkpoint, by channel.
 pub(super) type Logs = HashMap<ChannelIx, Logged>;
 
-/// What was written to one channel, in canonical order: by edits first, in a batch each, then by the tasks, in the last batch.
+/// What was written to one channel: by edits first, in a batch each, then by the tasks, in the last batch.
 pub(super) struct Logged {
     pub(super) edits: std::vec::IntoIter<Write>,
     pub(super) tasks: std::vec::IntoIter<Write>,

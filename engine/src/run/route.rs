@@ -1,11 +1,10 @@
 //! What an update of a node means in its graph. Pure.
 
-use std::collections::BTreeSet;
-
 use superstep_channels::{Channel, Write};
 
+use super::apply::Grouped;
 use crate::error::TaskError;
-use crate::graph::{ChannelIx, ChannelSet, Core, Exits};
+use crate::graph::{ChannelIx, Core, Exits};
 use crate::node::Target;
 use crate::record::{Done, Routed};
 use crate::state::Fields;
@@ -15,7 +14,6 @@ use crate::update::Update;
 pub(crate) fn route(
     core: &Core,
     cells: &[Box<dyn Channel>],
-    sees: &ChannelSet,
     exits: &Exits,
     update: Update,
 ) -> Result<Done, TaskError> {
@@ -34,7 +32,7 @@ pub(crate) fn route(
     if exits.branches.is_empty() {
         return Ok(done);
     }
-    let fields = own_view(core, cells, sees, &done.writes)?;
+    let fields = own_view(core, cells, &done.writes)?;
     for branch in &exits.branches {
         for target in branch(&fields).map_err(TaskError::Node)? {
             done.targets.push(find(core, target)?);
@@ -56,27 +54,66 @@ fn find(core: &Core, target: Target) -> Result<Routed, TaskError> {
     })
 }
 
-/// What a node sees, with what it wrote itself and nothing that others wrote.
+/// The state with what a node wrote itself and nothing that others wrote.
 fn own_view(
     core: &Core,
     cells: &[Box<dyn Channel>],
-    sees: &ChannelSet,
     writes: &[(ChannelIx, Write)],
 ) -> Result<Fields, TaskError> {
-    let written = writes.iter().map(|(at, _)| *at);
-    let unseen: BTreeSet<ChannelIx> = written.filter(|at| !sees.channels.contains(at)).collect();
-    let wider =
-        (!unseen.is_empty()).then(|| core.reads(sees.channels.iter().copied().chain(unseen)));
-    let sees = wider.as_ref().unwrap_or(sees);
-    let mut fields = core.read(sees, cells);
-    for (&at, value) in sees.channels.iter().zip(&mut fields.values) {
-        let own = writes.iter().filter(|(channel, _)| *channel == at);
-        let own: Vec<Write> = own.map(|(_, write)| write.clone()).collect();
-        if !own.is_empty() {
-            let mut cell = cells[at].duplicate();
-            cell.write(own)?;
-            *value = cell.value();
-        }
+    let mut own = Grouped::new();
+    for (channel, write) in writes {
+        own.entry(*channel).or_default().push(write.clone());
+    }
+    let mut fields = core.read(&core.everything, cells);
+    for (channel, writes) in own {
+        let mut cell = cells[channel].duplicate();
+        cell.write(writes)?;
+        fields.values[channel] = cell.value();
     }
     Ok(fields)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use crate::prelude::*;
+
+    #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    struct Tally {
+        goal: u32,
+        #[reduce(plus)]
+        sum: u32,
+    }
+
+    fn plus(sum: &mut u32, more: u32) {
+        *sum += more;
+    }
+
+    const ADD: Node<u32> = Node::new("add");
+    const AGAIN: Node<()> = Node::new("again");
+
+    async fn add(number: u32, _: Context) -> NodeResult {
+        Ok(Update::new().put(Tally::SUM, number))
+    }
+
+    async fn again(_: (), _: Context) -> NodeResult {
+        Ok(Update::new().send(ADD, 5))
+    }
+
+    /// A branch decides on the graph's state, whatever its node takes.
+    #[tokio::test]
+    async fn a_branch_sees_the_whole_state() {
+        let graph = Graph::<Tally>::builder()
+            .node(ADD, add)
+            .node(AGAIN, again)
+            .entry_branch(|tally: Tally| (tally.goal > 0).then_some(AGAIN))
+            .branch(ADD, |tally: Tally| (tally.sum < tally.goal).then_some(AGAIN))
+            .build()
+            .unwrap();
+        let goal = Update::new().put(Tally::GOAL, 12);
+        let outcome = graph.detached().start(goal).await.unwrap();
+        assert_eq!(outcome.done(), Some(Tally { goal: 12, sum: 15 }));
+    }
 }

@@ -75,9 +75,8 @@ impl Run {
     async fn save_refused(&self, mut tasks: Vec<StoredTask>) -> Result<(), RunError> {
         let mut logs = Logs::new();
         for (&channel, bytes) in &self.dirty.logs {
-            let what = format!("writes to channel `{}` cannot be read back", self.core.channels[channel].name());
             let logged = self.logged(channel, bytes);
-            logs.insert(channel, logged.map_err(|error| RunError::Stored { what, source: error.into() })?);
+            logs.insert(channel, logged.map_err(self.unreadable("what tasks wrote"))?);
         }
         for task in &mut tasks {
             let mut record = Record::open(&task.record)?;
@@ -386,4 +385,58 @@ fn encode_hidden<T: serde::Serialize>(name: &str, value: &T) -> Result<Vec<u8>, 
         what: format!("`{name}` cannot be stored"),
         source: error.into(),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use serde_json::json;
+    use superstep_channels::{ChannelSpec, Json, Snapshots, Value, append, fold_with};
+
+    use crate::prelude::*;
+
+    fn push(list: &mut Json, item: Json) -> Result<(), &'static str> {
+        list.0.as_array_mut().ok_or("not a list")?.push(item.0);
+        Ok(())
+    }
+
+    /// Two nodes that write the same two channels: one that takes both, and `winner`.
+    fn graph(winner: ChannelSpec, ran: &Arc<AtomicU32>) -> Graph<Json> {
+        let log = ChannelSpec::reduce_from("log", || Json(json!([])), fold_with(push));
+        let names = ["a", "b"];
+        let mut builder = Graph::<Json>::builder()
+            .channel(log.as_delta(Snapshots::Amortised))
+            .channel(winner);
+        for name in names {
+            let ran = Arc::clone(ran);
+            let run = move |_: Json, _: Context| {
+                ran.fetch_add(1, Ordering::Relaxed);
+                let update = Update::new().put_value("log", Value::new(Json(json!(name))));
+                async move { Ok(update.put_value("winner", Value::new(vec![name.to_owned()]))) }
+            };
+            builder = builder.node(Node::<Json>::new(name), run).entry(Node::<Json>::new(name));
+        }
+        builder.build().unwrap()
+    }
+
+    #[tokio::test]
+    async fn results_that_do_not_go_together_wait_for_a_graph_that_takes_them() {
+        let (saver, ran) = (MemoryCheckpointer::default(), Arc::default());
+        let guarded = graph(ChannelSpec::last::<Vec<String>>("winner"), &ran);
+        let refused = guarded.thread(&saver, "t").start(Update::new()).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "channel `winner` got 2 writes in one superstep but takes one: \
+             let one node write it, or give it a reducer"
+        );
+
+        let open = graph(ChannelSpec::reduce("winner", append::<String>), &ran);
+        let outcome = open.thread(&saver, "t").proceed().await.unwrap();
+        let expected = json!({ "log": ["a", "b"], "winner": ["a", "b"] });
+        assert_eq!(outcome.done(), Some(Json(expected)));
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+    }
 }
