@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Write, WriteError};
 use crate::delta::Snapshots;
 use crate::ephemeral::Ephemeral;
 use crate::fold::{ErasedFold, Fold, Start, Typed};
-use crate::last_value::LastValue;
+use crate::last_value::{LastValue, check_type};
 use crate::reduce::Reduce;
 use crate::topic::Topic;
 use crate::{Data, Type, append};
@@ -159,6 +159,15 @@ impl ChannelSpec {
         self.fold
             .as_ref()
             .map_or(self.value, |fold| fold.update_type())
+    }
+
+    /// Whether a write has the type that the channel takes.
+    pub fn check(&self, write: &Write) -> Result<(), WriteError> {
+        let expected = match write {
+            Write::Plain(_) => self.update_type(),
+            Write::Overwrite(_) => self.value_type(),
+        };
+        check_type(&self.name, expected, write.value())
     }
 
     /// Whether two declarations of one name mean the same channel: same kind, same types.

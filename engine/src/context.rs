@@ -204,7 +204,7 @@ impl Context {
         let run: BoxFuture<'_, _> =
             Box::pin(nested::run(core, place, self.scope().clone(), input.into()));
         match run.await? {
-            nested::End::Done(fields) => Ok(fields.read()?),
+            nested::End::Done(run) => Ok(run.state()?),
             nested::End::Paused(asks) => self.park(Parked::Asks(asks)).await,
         }
     }

@@ -17,7 +17,7 @@ use crate::update::Update;
 
 /// How a nested run ended.
 pub(crate) enum End {
-    Done(Fields),
+    Done(Box<Run>),
     Paused(Vec<Ask>),
 }
 
@@ -45,10 +45,9 @@ pub(crate) async fn run(
     };
     run.enter(enter).await?;
     Ok(match run.drive().await? {
-        Stop::Done(fields) => End::Done(fields),
         Stop::Paused(asks) => End::Paused(asks),
         // A nested run has no breakpoints.
-        Stop::Breakpoint(_) => End::Paused(Vec::new()),
+        Stop::Done | Stop::Breakpoint(_) => End::Done(Box::new(run)),
     })
 }
 
@@ -79,7 +78,7 @@ impl<S: State> ErasedNode for Subgraph<S> {
             let place = cx.next_nested_place();
             let end = run(core, place, cx.scope().clone(), input).await?;
             match end {
-                End::Done(fields) => Ok(shared(cx.graph(), &fields)),
+                End::Done(run) => Ok(shared(cx.graph(), &run.output())),
                 End::Paused(asks) => cx.park(Parked::Asks(asks)).await,
             }
         }))

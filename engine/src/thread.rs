@@ -252,7 +252,7 @@ impl<S: State> RunBuilder<S> {
         let mut run = thread.open_with(sink, thread.at, self.options).await?;
         run.enter(self.enter).await?;
         Ok(match run.drive().await? {
-            Stop::Done(fields) => Outcome::Done(fields.read()?),
+            Stop::Done => Outcome::Done(run.state()?),
             Stop::Paused(asks) => Outcome::Paused(asks),
             Stop::Breakpoint(nodes) => Outcome::Breakpoint(nodes),
         })

@@ -15,14 +15,29 @@ fn root() -> &'static Path {
 fn built_from(name: &str) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
         .current_dir(root())
-        .args(["tree", "--offline", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+        .args([
+            "tree",
+            "--offline",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ])
         .args(["--package", name])
         .output()
         .unwrap();
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    assert!(
+        tree.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tree.stderr)
+    );
     let lines = String::from_utf8(tree.stdout).unwrap();
-    let names: BTreeSet<String> =
-        lines.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect();
+    let names: BTreeSet<String> = lines
+        .lines()
+        .filter_map(|line| Some(line.split(' ').next()?.to_owned()))
+        .collect();
     assert!(names.contains(name), "{lines}");
     names
 }
@@ -30,7 +45,10 @@ fn built_from(name: &str) -> BTreeSet<String> {
 #[track_caller]
 fn is_not_built_from(name: &str, others: &[&str]) {
     let all = built_from(name);
-    let found: Vec<_> = others.iter().filter(|other| all.contains(**other)).collect();
+    let found: Vec<_> = others
+        .iter()
+        .filter(|other| all.contains(**other))
+        .collect();
     assert!(found.is_empty(), "`{name}` must not depend on {found:?}");
 }
 
@@ -39,7 +57,9 @@ fn identifiers(folder: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in sources(&root().join(folder)) {
         let text = fs::read_to_string(&file).unwrap();
-        let tokens: TokenStream = text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let tokens: TokenStream = text
+            .parse()
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         collect(tokens, &mut names);
     }
     assert!(!names.is_empty(), "{folder} has no sources");
@@ -47,12 +67,16 @@ fn identifiers(folder: &str) -> BTreeSet<String> {
 }
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let files = entries.flat_map(|path| match path.is_dir() {
         true => sources(&path),
         false => vec![path],
     });
-    files.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
+        .collect()
 }
 
 fn collect(tokens: TokenStream, names: &mut BTreeSet<String>) {
@@ -72,7 +96,9 @@ fn words(name: &str) -> Vec<String> {
         if character == '_' || character.is_uppercase() {
             words.push(String::new());
         }
-        if let Some(word) = words.last_mut() && character != '_' {
+        if let Some(word) = words.last_mut()
+            && character != '_'
+        {
             word.extend(character.to_lowercase());
         }
     }
@@ -81,7 +107,13 @@ fn words(name: &str) -> Vec<String> {
 
 #[test]
 fn channels_know_no_storage_no_graph_and_no_async() {
-    let others = ["tokio", "futures", "async-trait", "superstep-checkpoint", "superstep"];
+    let others = [
+        "tokio",
+        "futures",
+        "async-trait",
+        "superstep-checkpoint",
+        "superstep",
+    ];
     is_not_built_from("superstep-channels", &others);
     let names = identifiers("channels/src");
     assert!(!names.contains("async") && !names.contains("await"));
@@ -89,30 +121,62 @@ fn channels_know_no_storage_no_graph_and_no_async() {
 
 #[test]
 fn checkpoint_knows_no_engine() {
-    is_not_built_from("superstep-checkpoint", &["superstep", "superstep-agent", "petgraph"]);
+    is_not_built_from(
+        "superstep-checkpoint",
+        &["superstep", "superstep-agent", "petgraph"],
+    );
 }
 
 #[test]
 fn the_engine_knows_no_database_no_network_and_no_agent() {
-    let others = ["rusqlite", "libsqlite3-sys", "tokio-postgres", "reqwest", "hyper", "superstep-agent"];
+    let others = [
+        "rusqlite",
+        "libsqlite3-sys",
+        "tokio-postgres",
+        "reqwest",
+        "hyper",
+        "superstep-agent",
+    ];
     is_not_built_from("superstep", &others);
 }
 
 #[test]
 fn the_engine_knows_no_language_model() {
     let foreign = [
-        "agent", "chat", "completion", "http", "llm", "messages", "model", "models", "prompt", "prompts",
-        "sql", "token", "tokens", "tool", "tools",
+        "agent",
+        "chat",
+        "completion",
+        "http",
+        "llm",
+        "messages",
+        "model",
+        "models",
+        "prompt",
+        "prompts",
+        "sql",
+        "token",
+        "tokens",
+        "tool",
+        "tools",
     ];
     let is_foreign = |name: &String| words(name).iter().any(|word| foreign.contains(&&**word));
-    let found: Vec<String> = identifiers("engine/src").into_iter().filter(is_foreign).collect();
+    let found: Vec<String> = identifiers("engine/src")
+        .into_iter()
+        .filter(is_foreign)
+        .collect();
     assert_eq!(found, Vec::<String>::new());
 }
 
 #[test]
 fn the_engine_has_no_global_state() {
     let names = identifiers("engine/src");
-    for global in ["LazyLock", "OnceLock", "OnceCell", "thread_local", "lazy_static"] {
+    for global in [
+        "LazyLock",
+        "OnceLock",
+        "OnceCell",
+        "thread_local",
+        "lazy_static",
+    ] {
         assert!(!names.contains(global), "{global}");
     }
 }
@@ -121,8 +185,16 @@ fn the_engine_has_no_global_state() {
 fn hidden() -> Vec<String> {
     let page = fs::read_to_string(root().join("engine/src/lib.rs")).unwrap();
     let lines: Vec<&str> = page.lines().collect();
-    let hidden = lines.windows(2).filter(|pair| pair[0].trim() == "#[doc(hidden)]");
-    let last = |line: &str| line.trim_end_matches(';').rsplit("::").next().unwrap().to_owned();
+    let hidden = lines
+        .windows(2)
+        .filter(|pair| pair[0].trim() == "#[doc(hidden)]");
+    let last = |line: &str| {
+        line.trim_end_matches(';')
+            .rsplit("::")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
     hidden.map(|pair| last(pair[1])).collect()
 }
 

@@ -348,8 +348,13 @@ impl<S: State> GraphBuilder<S> {
             Schema::All => everything(),
             Schema::Payload => Vec::new(),
         };
-        let output = self.output.unwrap_or_else(|| of_schema(S::schema()));
-        let output = resolve(&self.name, output, problems);
+        let limited = self.output.map(|names| resolve(&self.name, names, problems));
+        let state = resolve(&self.name, of_schema(S::schema()), problems);
+        let output = limited.unwrap_or_else(|| state.clone());
+        let state = match S::schema() {
+            Schema::All => output.clone(),
+            Schema::Channels(_) | Schema::Payload => state,
+        };
         let everything = resolve(&self.name, everything(), problems);
         let nodes: Vec<NodeDef> = self
             .nodes
@@ -385,6 +390,7 @@ impl<S: State> GraphBuilder<S> {
             joins,
             entry,
             output,
+            state,
             everything,
             executor: self.executor,
         }

@@ -116,6 +116,8 @@ pub(crate) struct Core {
     pub(crate) entry: Exits,
     /// The channels that callers and streams see.
     pub(crate) output: ChannelSet,
+    /// The channels that the graph's state type reads; for JSON, the output.
+    pub(crate) state: ChannelSet,
     /// All channels.
     pub(crate) everything: ChannelSet,
     pub(crate) executor: Arc<dyn Executor>,

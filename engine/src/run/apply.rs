@@ -164,3 +164,176 @@ fn sort(core: &Core, due: &mut Vec<Due>) {
     due.sort_by_key(|due| (core.rank[due.node], !due.edge));
     due.dedup_by_key(|due| due.node);
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use superstep_channels::{Key, append};
+
+    use super::*;
+    use crate::{Context, Graph, GraphBuilder, Node, NodeResult, Update};
+
+    const LIST: Key<Vec<u32>> = Key::reduce("list", append);
+    const SIGNAL: Key<u32> = Key::ephemeral("signal");
+
+    async fn nothing(_: (), _: Context) -> NodeResult {
+        Ok(Update::new())
+    }
+
+    fn node(name: &'static str) -> Node<()> {
+        Node::new(name)
+    }
+
+    /// Nodes 0 to 3, declared in another order than their names have.
+    fn builder() -> GraphBuilder<()> {
+        ["d", "c", "b", "a"].into_iter().fold(
+            Graph::builder()
+                .channel(LIST.spec())
+                .channel(SIGNAL.spec())
+                .entry(node("a")),
+            |builder, name| builder.node(node(name), nothing),
+        )
+    }
+
+    /// What is due, waits, and has arrived at joins after these nodes ran on the state.
+    fn after(core: &Core, before: &Routing, ran: &[&str]) -> Routing {
+        let results = ran.iter().map(|name| {
+            let node = core.node_at[*name];
+            let exits = &core.nodes[node].exits;
+            Applied {
+                node: Some(node),
+                on_state: true,
+                exits,
+                done: Done::default(),
+            }
+        });
+        split(core, before, results.collect()).1
+    }
+
+    fn names<'a>(core: &'a Core, due: &[Due]) -> Vec<&'a str> {
+        due.iter().map(|due| &**core.node_name(due.node)).collect()
+    }
+
+    #[test]
+    fn due_nodes_stand_once_each_in_the_order_of_names() {
+        let graph = builder()
+            .edge(node("a"), node("d"))
+            .edge(node("a"), node("c"))
+            .edge(node("b"), node("d"))
+            .build()
+            .unwrap();
+        let next = after(&graph.core, &Routing::new(&graph.core), &["a", "b"]);
+        assert_eq!(names(&graph.core, &next.due), ["c", "d"]);
+    }
+
+    #[test]
+    fn a_join_counts_over_supersteps_and_begins_anew_when_its_node_ran() {
+        let graph = builder()
+            .join([node("a"), node("b")], node("d"))
+            .build()
+            .unwrap();
+        let core = &graph.core;
+        let first = after(core, &Routing::new(core), &["a"]);
+        assert_eq!(names(core, &first.due), Vec::<&str>::new());
+        let again = after(core, &first, &["a"]);
+        assert_eq!(names(core, &again.due), Vec::<&str>::new());
+        let both = after(core, &again, &["b"]);
+        assert_eq!(names(core, &both.due), ["d"]);
+        assert!(!both.due[0].edge);
+        // A source that runs beside the joined node counts for the next time.
+        let beside = after(core, &both, &["a", "d"]);
+        assert_eq!(names(core, &beside.due), Vec::<&str>::new());
+        assert_eq!(names(core, &after(core, &beside, &["b"]).due), ["d"]);
+    }
+
+    #[test]
+    fn a_sent_task_of_the_joined_node_leaves_the_join_alone() {
+        let graph = builder().join([node("a")], node("d")).build().unwrap();
+        let core = &graph.core;
+        let complete = after(core, &Routing::new(core), &["a"]);
+        let sent = core.node_at["d"];
+        let exits = &core.nodes[sent].exits;
+        let sent = Applied {
+            node: Some(sent),
+            on_state: false,
+            exits,
+            done: Done::default(),
+        };
+        let (_, next) = split(core, &complete, vec![sent]);
+        assert_eq!(next.arrived, complete.arrived);
+    }
+
+    #[test]
+    fn a_deferred_node_waits_until_nothing_else_is_due() {
+        let graph = builder()
+            .edge(node("a"), node("d"))
+            .edge(node("a"), node("b"))
+            .edge(node("b"), node("c"))
+            .defer(node("d"))
+            .build()
+            .unwrap();
+        let core = &graph.core;
+        let first = after(core, &Routing::new(core), &["a"]);
+        assert_eq!(
+            (names(core, &first.due), names(core, &first.waiting)),
+            (vec!["b"], vec!["d"])
+        );
+        let second = after(core, &first, &["b"]);
+        assert_eq!(
+            (names(core, &second.due), names(core, &second.waiting)),
+            (vec!["c"], vec!["d"])
+        );
+        let third = after(core, &second, &["c"]);
+        assert_eq!(
+            (names(core, &third.due), names(core, &third.waiting)),
+            (vec!["d"], vec![])
+        );
+    }
+
+    #[test]
+    fn writes_and_sends_keep_the_order_of_the_results() {
+        let graph = builder().build().unwrap();
+        let core = &graph.core;
+        let exits = Exits::default();
+        let result = |at: u32| Applied {
+            node: Some(0),
+            on_state: false,
+            exits: &exits,
+            done: Done {
+                writes: vec![(0, Write::Plain(Value::new(vec![at])))],
+                targets: vec![Routed::Send(1, Value::new(at)), Routed::Node(2)],
+            },
+        };
+        let results = vec![result(2), result(1), result(3)];
+        let (writes, next) = split(core, &Routing::new(core), results);
+        let payloads: Vec<_> = next
+            .sends
+            .iter()
+            .map(|(_, payload)| payload.get::<u32>())
+            .collect();
+        assert_eq!(payloads, [Some(&2), Some(&1), Some(&3)]);
+        assert_eq!(names(core, &next.due), ["b"]);
+        let mut cells = core.cells();
+        fold(core, &mut cells, writes).unwrap();
+        assert_eq!(cells[0].value().unwrap().get(), Some(&vec![2u32, 1, 3]));
+    }
+
+    #[test]
+    fn a_transient_channel_that_nobody_writes_is_emptied() {
+        let graph = builder().build().unwrap();
+        let core = &graph.core;
+        let mut cells = core.cells();
+        let signal = Grouped::from([(1, vec![Write::Plain(Value::new(7u32))])]);
+        assert_eq!(
+            fold(core, &mut cells, signal).unwrap(),
+            Vec::<ChannelIx>::new()
+        );
+        assert_eq!(cells[1].value().unwrap().get(), Some(&7u32));
+        assert_eq!(fold(core, &mut cells, Grouped::new()).unwrap(), [1]);
+        assert!(cells[1].value().is_none());
+        assert_eq!(
+            fold(core, &mut cells, Grouped::new()).unwrap(),
+            Vec::<ChannelIx>::new()
+        );
+    }
+}

@@ -63,6 +63,7 @@ impl Run {
                 graph: self.core.name.clone(),
                 channel,
             },
+            TaskError::Write(refused) => refused.into(),
             error => RunError::Input(error),
         }
     }

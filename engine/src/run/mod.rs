@@ -20,10 +20,10 @@ use superstep_checkpoint::{CheckpointId, Place, TaskId};
 
 use crate::ask::Ask;
 use crate::context::Scope;
-use crate::error::RunError;
+use crate::error::{ReadError, RunError};
 use crate::graph::Core;
 use crate::record::{Done, Record};
-use crate::state::Fields;
+use crate::state::{Fields, Input};
 
 use apply::Routing;
 use edit::Edit;
@@ -126,7 +126,7 @@ impl<N: Into<Name>, I: IntoIterator<Item = N>> From<I> for Breakpoints {
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Nothing is due.
-    Done(Fields),
+    Done,
     /// Tasks ask.
     Paused(Vec<Ask>),
     /// These nodes are due, or ran, and have a breakpoint.
@@ -135,7 +135,7 @@ pub(crate) enum Stop {
 
 impl Run {
     /// Runs supersteps until one has a reason to stop.
-    pub(crate) async fn drive(mut self) -> Result<Stop, RunError> {
+    pub(crate) async fn drive(&mut self) -> Result<Stop, RunError> {
         loop {
             if let Some(stop) = self.superstep().await? {
                 return Ok(stop);
@@ -148,7 +148,7 @@ impl Run {
         let tasks = self.plan();
         self.tell_checkpoint(&tasks)?;
         if tasks.is_empty() {
-            return Ok(Some(Stop::Done(self.output())));
+            return Ok(Some(Stop::Done));
         }
         self.count(&tasks)?;
         if let Some(stop) = self.breakpoint_before(&tasks) {
@@ -170,6 +170,11 @@ impl Run {
     /// Whether the place holds no checkpoint yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.base.is_none()
+    }
+
+    /// The state as the type that the graph was made for.
+    pub(crate) fn state<S: Input>(&self) -> Result<S, ReadError> {
+        self.core.read(&self.core.state, &self.cells).read()
     }
 
     /// The output channels as they are now.

@@ -148,3 +148,89 @@ impl Run {
         edge.into_iter().chain(joins).collect()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::apply::Due;
+    use super::*;
+    use crate::{Context, Graph, Node, NodeResult, Update};
+
+    async fn nothing(_: (), _: Context) -> NodeResult {
+        Ok(Update::new())
+    }
+
+    fn at<'a>(place: &'a Place, base: Option<u64>, step: i64) -> Moment<'a> {
+        Moment {
+            place,
+            base: base.map(CheckpointId),
+            step,
+        }
+    }
+
+    fn place(thread: &str, namespace: &str) -> Place {
+        Place {
+            thread: thread.into(),
+            namespace: namespace.into(),
+        }
+    }
+
+    #[test]
+    fn tasks_on_the_state_come_before_sends() {
+        let (z, a) = (Node::<()>::new("z"), Node::<()>::new("a"));
+        let builder = Graph::<()>::builder()
+            .node(z.clone(), nothing)
+            .node(a, nothing)
+            .entry(z);
+        let core = builder.build().unwrap().core;
+        let mut routing = Routing::new(&core);
+        routing.due = [1, 0].map(|node| Due { node, edge: true }).to_vec();
+        routing.sends = vec![(0, Value::new(1u32)), (1, Value::new(2u32))];
+        let place = place("t", "");
+        let tasks = plan(&core, &routing, at(&place, Some(3), 7));
+        let seen: Vec<_> = tasks
+            .iter()
+            .map(|task| match &task.path {
+                Path::State => format!("{}", task.name),
+                Path::Send(at, payload) => format!("{} {at} {payload:?}", task.name),
+            })
+            .collect();
+        assert_eq!(seen, ["a", "z", "z 0 1", "a 1 2"]);
+        let ids: HashSet<_> = tasks.iter().map(|task| task.id).collect();
+        assert_eq!(ids.len(), 4);
+    }
+
+    #[test]
+    fn everything_that_tells_tasks_apart_is_in_the_id() {
+        let places = [
+            place("ab", "c"),
+            place("a", "bc"),
+            place("abc", ""),
+            place("", "abc"),
+        ];
+        let mut ids = HashSet::new();
+        for place in &places {
+            for moment in [
+                at(place, None, 1),
+                at(place, Some(1), 1),
+                at(place, Some(1), 2),
+            ] {
+                for node in ["n", "nn"] {
+                    for send in [None, Some(0), Some(1)] {
+                        ids.insert(task_id(moment, node, send));
+                    }
+                }
+            }
+        }
+        assert_eq!(ids.len(), 4 * 3 * 2 * 3);
+    }
+
+    #[test]
+    fn ids_stay_what_stored_threads_say() {
+        let place = place("report-7", "outer:1");
+        let id = task_id(at(&place, Some(12), 3), "write", Some(4));
+        assert_eq!(id.to_string(), "639877284913069a47b2b4d8d839e327");
+    }
+}

@@ -23,8 +23,9 @@ pub(crate) fn route(
     };
     for (name, write) in update.writes {
         let at = core.channel_at.get(&name).copied();
-        done.writes
-            .push((at.ok_or(TaskError::UnknownChannel(name))?, write));
+        let at = at.ok_or(TaskError::UnknownChannel(name))?;
+        core.channels[at].check(&write)?;
+        done.writes.push((at, write));
     }
     for target in update.targets {
         done.targets.push(find(core, target)?);

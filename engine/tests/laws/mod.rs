@@ -111,11 +111,26 @@ async fn records(thread: &Thread<Json>) -> BTreeMap<CheckpointId, String> {
     history.into_iter().map(text).collect()
 }
 
+/// The records without what went wrong on the way: a task remembers that it failed before it succeeded.
+async fn outcomes(thread: &Thread<Json>) -> Vec<String> {
+    let history = thread.history(usize::MAX >> 1).await.unwrap();
+    let text = |mut snapshot: Snapshot| {
+        for task in &mut snapshot.tasks {
+            task.error = None;
+        }
+        format!("{snapshot:#?}")
+    };
+    history.into_iter().map(text).collect()
+}
+
+/// A checkpoint, the tasks on it, and the logs it was made with.
+type Stored = (Loaded, Vec<StoredTask>, Vec<(String, Vec<u8>)>);
+
 /// Everything that a store holds of one place.
 #[derive(Debug, PartialEq)]
 struct Dump {
     list: Vec<Listed>,
-    checkpoints: Vec<(Loaded, Vec<StoredTask>, Vec<(String, Vec<u8>)>)>,
+    checkpoints: Vec<Stored>,
 }
 
 /// Everything that a store holds of the thread: the outermost place, those of its tasks, and its size.
@@ -260,7 +275,8 @@ proptest! {
             let undisturbed = play(|| (world.clone(), calm.clone()), &[], begin).await;
             let resumed = play(|| (world.clone(), rough.clone()), &limits, begin).await;
             prop_assert_eq!(&resumed, &undisturbed);
-            prop_assert_eq!(dump(&rough).await, dump(&calm).await);
+            let (rough, calm) = (open(&world, &rough), open(&world, &calm));
+            prop_assert_eq!(outcomes(&rough).await, outcomes(&calm).await);
             Ok(())
         })?;
     }
@@ -301,7 +317,8 @@ proptest! {
             let undisturbed = play(|| (world.clone(), calm.clone()), &[], begin).await;
             let resumed = play(|| (world.clone(), sqlite("rough")), &limits, begin).await;
             prop_assert_eq!(&resumed, &undisturbed);
-            prop_assert_eq!(dump(&sqlite("rough")).await.0, dump(&calm).await.0);
+            let (rough, calm) = (open(&world, &sqlite("rough")), open(&world, &calm));
+            prop_assert_eq!(outcomes(&rough).await, outcomes(&calm).await);
             Ok(())
         })?;
     }

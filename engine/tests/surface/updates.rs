@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use superstep::NodeError;
 use superstep::channels::Value;
+use superstep::checkpoint::CheckpointId;
 use superstep::prelude::*;
 
 use super::{Log, alone, done, line, log, message, named, node};
@@ -37,16 +38,30 @@ async fn an_update_that_names_what_is_not_there() {
 #[tokio::test]
 async fn an_update_of_the_wrong_type() {
     let put = refused(line("x").put_value("lines", Value::new("text".to_string()))).await;
-    insta::assert_snapshot!(put, @"channel `lines` takes `Vec<String>`, not `String`");
+    insta::assert_snapshot!(put, @"node `only` failed: channel `lines` takes `Vec<String>`, not `String`");
     let over = refused(line("x").overwrite_value("lines", Value::new(1u32))).await;
-    insta::assert_snapshot!(over, @"channel `lines` takes `Vec<String>`, not `u32`");
+    insta::assert_snapshot!(over, @"node `only` failed: channel `lines` takes `Vec<String>`, not `u32`");
 }
 
 #[tokio::test]
 async fn two_overwrites_of_one_channel() {
     let text = |text: &str| vec![text.to_string()];
-    let twice = Update::new().overwrite(Log::LINES, text("a")).overwrite(Log::LINES, text("b"));
-    insta::assert_snapshot!(refused(twice).await, @"channel `lines` was overwritten 2 times in one superstep; once is allowed");
+    let twice = Update::new()
+        .overwrite(Log::LINES, text("a"))
+        .overwrite(Log::LINES, text("b"));
+    let graph = alone(move |_: Log, _: Context| {
+        let twice = twice.clone();
+        async move { Ok(twice) }
+    });
+    let store = MemoryCheckpointer::new();
+    let thread = graph.thread(&store, "t");
+    let refused = message(thread.start(log(&["input"])).await);
+    insta::assert_snapshot!(refused, @"channel `lines` was overwritten 2 times in one superstep; once is allowed");
+    // The result is kept, for a graph that can take it; until then the present state cannot be told.
+    assert_eq!(thread.state().await.unwrap_err().to_string(), refused);
+    assert_eq!(message(thread.proceed().await), refused);
+    let before = thread.at(CheckpointId(2)).state().await.unwrap();
+    assert_eq!(before.read::<Log>().unwrap(), log(&["input"]));
 }
 
 /// What the error says when a branch behind the only node returns this.
@@ -73,6 +88,32 @@ async fn a_branch_that_leads_nowhere_or_fails() {
         }
     }
     insta::assert_snapshot!(branched(Fails).await, @"node `only` failed: cannot decide");
+}
+
+/// What a branch decides comes after what the update itself says.
+#[tokio::test]
+async fn a_branch_sees_the_own_writes_of_its_node_and_no_others() {
+    let say = Node::<String>::new("say");
+    let said = say.clone();
+    let also_says = move |_: Log, cx: Context| {
+        let update = line(cx.node().to_string()).send(said.clone(), format!("{} sent", cx.node()));
+        async move { Ok(update) }
+    };
+    let builder = Graph::<Log>::builder()
+        .node(node("a"), also_says.clone())
+        .node(node("b"), also_says)
+        .node(say.clone(), |text: String, _| async { Ok(line(text)) })
+        .entry(node("a"))
+        .entry(node("b"));
+    let sees = move |log: Log| say.clone().with(format!("saw {}", log.lines.join(" ")));
+    let graph = builder
+        .branch(node("a"), sees.clone())
+        .branch(node("b"), sees)
+        .build()
+        .unwrap();
+    let end = done(graph.detached().start(log(&["in"])).await);
+    let expected = ["in", "a", "b", "a sent", "saw in a", "b sent", "saw in b"];
+    assert_eq!(end, log(&expected));
 }
 
 #[derive(State, Clone, Debug, Serialize, Deserialize)]
@@ -108,7 +149,9 @@ async fn input_for_channels_that_are_not_there() {
         .unwrap();
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
-    let unknown = thread.start(Json(json!({ "lines": ["a"], "nothing": 1 }))).await;
+    let unknown = thread
+        .start(Json(json!({ "lines": ["a"], "nothing": 1 })))
+        .await;
     insta::assert_snapshot!(message(unknown), @"the input writes channel `nothing`, which graph `dynamic` does not have");
     let no_object = thread.start(Json(json!([1, 2]))).await;
     insta::assert_snapshot!(message(no_object), @"the input writes channel ``, which graph `dynamic` does not have");
@@ -124,7 +167,9 @@ async fn a_payload_that_the_node_does_not_take() {
         .node(node("sends"), |_: Log, _: Context| async {
             Ok(Update::new().send(Node::<u32>::new("takes text"), 7))
         })
-        .node(Node::<String>::new("takes text"), |text: String, _| async { Ok(line(text)) })
+        .node(Node::<String>::new("takes text"), |text: String, _| async {
+            Ok(line(text))
+        })
         .entry(node("sends"))
         .build()
         .unwrap();
