@@ -63,22 +63,20 @@ pub(crate) fn task_id(moment: Moment<'_>, node: &str, send: Option<usize>) -> Ta
     Ids::new(moment).id(node, send)
 }
 
-/// Makes the ids of one moment's tasks. What they have in common is written down once.
-struct Ids {
+/// Makes the ids of one moment's tasks. The place, which they have in common, is written down once.
+struct Ids<'a> {
+    moment: Moment<'a>,
     bytes: Vec<u8>,
     common: usize,
 }
 
-impl Ids {
-    fn new(moment: Moment<'_>) -> Self {
+impl<'a> Ids<'a> {
+    fn new(moment: Moment<'a>) -> Self {
         let mut bytes = Vec::with_capacity(128);
-        for text in [&*moment.place.thread, &*moment.place.namespace] {
-            bytes.extend((text.len() as u64).to_be_bytes());
-            bytes.extend(text.as_bytes());
-        }
-        bytes.extend(moment.base.map_or(0, |id| id.0).to_be_bytes());
-        bytes.extend(moment.step.to_be_bytes());
+        put_text(&mut bytes, &moment.place.thread);
+        put_text(&mut bytes, &moment.place.namespace);
         Ids {
+            moment,
             common: bytes.len(),
             bytes,
         }
@@ -86,10 +84,41 @@ impl Ids {
 
     fn id(&mut self, node: &str, send: Option<usize>) -> TaskId {
         self.bytes.truncate(self.common);
+        put_text(&mut self.bytes, node);
+        let base = self.moment.base.map_or(0, |id| id.0);
         let path = send.map_or(0, |at| at as u64 + 1);
-        self.bytes.extend(path.to_be_bytes());
-        self.bytes.extend(node.as_bytes());
+        for number in [base, self.moment.step as u64, path] {
+            self.bytes.extend(number.to_be_bytes());
+        }
         TaskId(xxh3_128(&self.bytes).to_be_bytes())
+    }
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u64).to_be_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ids are idempotency keys of side effects and stand in stored checkpoints.
+    #[test]
+    fn ids_stay() {
+        let moment = Moment {
+            place: &Place::root("report-7"),
+            base: Some(CheckpointId(2)),
+            step: 1,
+        };
+        let ids = [None, Some(0)].map(|send| task_id(moment, "write", send).to_string());
+        assert_eq!(
+            ids,
+            [
+                "5a269c8b2b73c818dd8619b7d1abe2d2",
+                "4089f0230c0431ebf8d941eae9441cc6"
+            ]
+        );
     }
 }
 
