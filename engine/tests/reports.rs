@@ -276,7 +276,7 @@ fn r03_two_questions_of_one_superstep_are_both_asked_and_answered() {
     // Ids are hashes of thread, checkpoint and place in the superstep: the same wherever they are made.
     let asked = json!({
         "shown": { "asks": [{ "tool": "A" }, { "tool": "B" }] },
-        "ids": ["8495a08d4e5f79abf909d65b47383bf0", "645eba909160bf1b51c8b0476733373d"],
+        "ids": ["d771523eadf1d3a094b8014c19616e15", "745d013433a42e8dfaec3d5647ac0be8"],
         "entered": [1, 1],
     });
     let scenes = [

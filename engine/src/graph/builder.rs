@@ -276,7 +276,10 @@ impl<S: State> GraphBuilder<S> {
         let mut joins = Vec::new();
         for (from, to) in &self.joins {
             let mut sources: Vec<NodeIx> = Vec::new();
-            for source in from.iter().filter_map(|name| find(name, Problem::UnknownSource)) {
+            for source in from
+                .iter()
+                .filter_map(|name| find(name, Problem::UnknownSource))
+            {
                 if !sources.contains(&source) {
                     sources.push(source);
                 }
@@ -348,7 +351,9 @@ impl<S: State> GraphBuilder<S> {
             Schema::All => everything(),
             Schema::Payload => Vec::new(),
         };
-        let limited = self.output.map(|names| resolve(&self.name, names, problems));
+        let limited = self
+            .output
+            .map(|names| resolve(&self.name, names, problems));
         let state = resolve(&self.name, of_schema(S::schema()), problems);
         let output = limited.unwrap_or_else(|| state.clone());
         let state = match S::schema() {

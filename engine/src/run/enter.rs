@@ -152,9 +152,13 @@ impl Run {
         // Newest last: if several branches went on from here, the latest counts.
         for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
             let mut record = Record::open(&task.record)?;
-            record.asks.retain(|ask| ask.namespace == *self.place.namespace);
+            record
+                .asks
+                .retain(|ask| ask.namespace == *self.place.namespace);
             if task.child.is_some() && !record.asks.is_empty() {
-                record.answers.retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
+                record
+                    .answers
+                    .retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
                 record.state = RecordState::Open;
                 self.records.entry(task.id).or_insert(record);
             }

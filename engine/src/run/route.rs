@@ -110,7 +110,9 @@ mod tests {
             .node(ADD, add)
             .node(AGAIN, again)
             .entry_branch(|tally: Tally| (tally.goal > 0).then_some(AGAIN))
-            .branch(ADD, |tally: Tally| (tally.sum < tally.goal).then_some(AGAIN))
+            .branch(ADD, |tally: Tally| {
+                (tally.sum < tally.goal).then_some(AGAIN)
+            })
             .build()
             .unwrap();
         let goal = Update::new().put(Tally::GOAL, 12);

@@ -76,11 +76,16 @@ impl Run {
         let mut logs = Logs::new();
         for (&channel, bytes) in &self.dirty.logs {
             let logged = self.logged(channel, bytes);
-            logs.insert(channel, logged.map_err(self.unreadable("what tasks wrote"))?);
+            logs.insert(
+                channel,
+                logged.map_err(self.unreadable("what tasks wrote"))?,
+            );
         }
         for task in &mut tasks {
             let mut record = Record::open(&task.record)?;
-            if let Some(done) = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())? {
+            if let Some(done) =
+                self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())?
+            {
                 record.state = store_done(&self.core, &done, false)?;
             }
             task.record = record.seal()?;
@@ -417,7 +422,9 @@ mod tests {
                 let update = Update::new().put_value("log", Value::new(Json(json!(name))));
                 async move { Ok(update.put_value("winner", Value::new(vec![name.to_owned()]))) }
             };
-            builder = builder.node(Node::<Json>::new(name), run).entry(Node::<Json>::new(name));
+            builder = builder
+                .node(Node::<Json>::new(name), run)
+                .entry(Node::<Json>::new(name));
         }
         builder.build().unwrap()
     }
@@ -426,7 +433,11 @@ mod tests {
     async fn results_that_do_not_go_together_wait_for_a_graph_that_takes_them() {
         let (saver, ran) = (MemoryCheckpointer::default(), Arc::default());
         let guarded = graph(ChannelSpec::last::<Vec<String>>("winner"), &ran);
-        let refused = guarded.thread(&saver, "t").start(Update::new()).await.unwrap_err();
+        let refused = guarded
+            .thread(&saver, "t")
+            .start(Update::new())
+            .await
+            .unwrap_err();
         assert_eq!(
             refused.to_string(),
             "channel `winner` got 2 writes in one superstep but takes one: \

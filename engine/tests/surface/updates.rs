@@ -150,7 +150,7 @@ async fn input_for_channels_that_are_not_there() {
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
     let unknown = thread
-        .start(Json(json!({ "lines": ["a"], "nothing": 1 })))
+        .start(Json(json!({ "nothing": 1, "lines": ["a"] })))
         .await;
     insta::assert_snapshot!(message(unknown), @"the input writes channel `nothing`, which graph `dynamic` does not have");
     let no_object = thread.start(Json(json!([1, 2]))).await;
