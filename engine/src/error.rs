@@ -105,6 +105,14 @@ pub enum RunError {
     /// Input that does not fit the graph in another way.
     #[error("the input does not fit: {0}")]
     Input(#[source] TaskError),
+    /// A breakpoint at a node that is not there, so that the run would never stop at it.
+    #[error("a breakpoint names `{node}`, which is no node of graph `{graph}`")]
+    UnknownBreakpoint {
+        /// The graph.
+        graph: String,
+        /// The node.
+        node: Name,
+    },
     /// A run without input on a thread that holds nothing to go on from.
     #[error("{place} is empty: give it input first")]
     NothingToDo {

@@ -249,6 +249,7 @@ impl<S: State> RunBuilder<S> {
         if let Enter::Go { .. } = self.enter {
             thread.stored("going on with a thread")?;
         }
+        self.options.check(&thread.graph.core)?;
         let mut run = thread.open_with(sink, thread.at, self.options).await?;
         run.enter(self.enter).await?;
         Ok(match run.drive().await? {

@@ -194,10 +194,16 @@ impl Session {
     }
 
     fn options(&self, run: RunBuilder<Json>, invoke: &Invoke) -> RunBuilder<Json> {
+        // The engine refuses breakpoints at nodes that are not there; the reference lets them pass.
+        let known = |names: &Vec<String>| {
+            let there = |name: &&String| self.built.graph.nodes().any(|node| node == name.as_str());
+            let names = names.iter().filter(there).cloned();
+            names.collect::<Vec<_>>().into()
+        };
         let stop = |chosen: &Option<Breakpoints>, declared: &Vec<String>| match chosen {
             Some(Breakpoints::All) => superstep::Breakpoints::All,
-            Some(Breakpoints::Nodes(nodes)) => nodes.clone().into(),
-            None => declared.clone().into(),
+            Some(Breakpoints::Nodes(nodes)) => known(nodes),
+            None => known(declared),
         };
         run.limit(invoke.recursion_limit)
             .stop_before(stop(&invoke.interrupt_before, &self.built.before))

@@ -89,6 +89,19 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Whether the graph has the nodes that the options name.
+    pub(crate) fn check(&self, core: &Core) -> Result<(), RunError> {
+        let unknown = self.before.unknown(core).or(self.after.unknown(core));
+        unknown.map_or(Ok(()), |node| {
+            Err(RunError::UnknownBreakpoint {
+                graph: core.name.clone(),
+                node: node.clone(),
+            })
+        })
+    }
+}
+
 /// The nodes that a run stops at.
 #[derive(Clone, Debug, Default)]
 pub enum Breakpoints {
@@ -107,6 +120,16 @@ impl Breakpoints {
             Breakpoints::None => false,
             Breakpoints::All => true,
             Breakpoints::Nodes(names) => names.contains(node),
+        }
+    }
+
+    /// The first node that is named but not there.
+    fn unknown(&self, core: &Core) -> Option<&Name> {
+        match self {
+            Breakpoints::None | Breakpoints::All => None,
+            Breakpoints::Nodes(names) => {
+                names.iter().find(|name| !core.node_at.contains_key(*name))
+            }
         }
     }
 

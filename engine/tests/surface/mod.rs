@@ -2,6 +2,7 @@
 
 mod asks;
 mod building;
+mod executors;
 mod nested;
 mod reading;
 mod stops;

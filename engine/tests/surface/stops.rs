@@ -236,3 +236,20 @@ async fn new_input_drops_what_an_earlier_run_left_unfinished() {
     );
     assert_eq!(state.asks().collect::<Vec<_>>(), [&new[0]]);
 }
+
+#[tokio::test]
+async fn a_breakpoint_at_no_node_is_refused_before_anything_runs() {
+    let thread = chain(&["a"]).build().unwrap();
+    let thread = thread.thread(&MemoryCheckpointer::new(), "t");
+    for run in [
+        thread.start(log(&["in"])).stop_before(["a", "aa"]),
+        thread.start(log(&["in"])).stop_after(["aa"]),
+    ] {
+        let refused = run.await.unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "a breakpoint names `aa`, which is no node of graph `graph`"
+        );
+    }
+    assert_eq!(thread.state().await.unwrap().checkpoint, None);
+}
