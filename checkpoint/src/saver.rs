@@ -40,7 +40,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError>;
 
     /// What was written to channels by the tasks that made a checkpoint: the logs of its
-    /// [`Item::Log`] and [`Item::Snapshot`] items, by channel.
+    /// [`Item::Log`] and [`Item::Snapshot`] items, in the order of the channels' names.
     async fn logs(
         &self,
         place: &Place,

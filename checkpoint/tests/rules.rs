@@ -401,8 +401,8 @@ async fn logs_are_those_of_one_checkpoint(store: &impl Checkpointer) {
     put(
         store,
         [
-            commit(1, 0, [("a", log("1")), ("b", value("v"))]),
-            commit(2, 1, [("a", snapshot("2", "12")), ("b", log("w"))]),
+            commit(1, 0, [("b", value("v")), ("a", log("1"))]),
+            commit(2, 1, [("b", log("w")), ("a", snapshot("2", "12"))]),
             commit(3, 1, [("a", log("3")), ("b", Item::Empty)]),
         ],
     )

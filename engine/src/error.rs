@@ -95,7 +95,7 @@ pub enum RunError {
         next: Vec<String>,
     },
     /// Input that names a channel the graph does not have.
-    #[error("the input writes channel `{channel}`, which graph `{graph}` does not have")]
+    #[error("{}", unknown_input(.graph, .channel))]
     UnknownInput {
         /// The graph.
         graph: String,
@@ -104,7 +104,7 @@ pub enum RunError {
     },
     /// Input that does not fit the graph in another way.
     #[error("the input does not fit: {0}")]
-    Input(#[source] TaskError),
+    Input(TaskError),
     /// A breakpoint at a node that is not there, so that the run would never stop at it.
     #[error("a breakpoint names `{node}`, which is no node of graph `{graph}`")]
     UnknownBreakpoint {
@@ -187,6 +187,16 @@ impl From<SaveError> for RunError {
     }
 }
 
+fn unknown_input(graph: &str, channel: &str) -> String {
+    match channel {
+        // What JSON that is no object becomes.
+        "" => format!("the input of graph `{graph}` is no JSON object, so it names no channels"),
+        channel => {
+            format!("the input writes channel `{channel}`, which graph `{graph}` does not have")
+        }
+    }
+}
+
 fn describe(failures: &[Failure]) -> String {
     let each: Vec<String> = failures.iter().map(Failure::to_string).collect();
     each.join("; ")
@@ -201,7 +211,6 @@ pub struct Failure {
     /// The task.
     pub task: TaskId,
     /// Why.
-    #[source]
     pub error: TaskError,
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::BitOr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use futures::task::AtomicWaker;
 use superstep_channels::{Name, Write};
@@ -124,15 +126,25 @@ impl Event {
 
 /// Where a run puts its events until the stream's reader takes them.
 ///
-/// The reader polls the run, so a reader that does not read stops the run; only tasks that were spawned go on.
+/// Before each superstep a run waits until everything was read: a reader that does not read stops the run,
+/// and never more is queued than one superstep of each running graph tells.
 #[derive(Clone, Default)]
 pub(crate) struct Sink(Option<Arc<Queue>>);
 
 struct Queue {
     modes: Modes,
     nested: bool,
-    parts: Mutex<VecDeque<Part>>,
+    state: Mutex<State>,
     reader: AtomicWaker,
+}
+
+#[derive(Default)]
+struct State {
+    parts: VecDeque<Part>,
+    /// Runs that wait until the reader has read everything.
+    waiting: Vec<Waker>,
+    /// Nobody reads any more.
+    closed: bool,
 }
 
 impl Sink {
@@ -140,7 +152,7 @@ impl Sink {
         Sink(Some(Arc::new(Queue {
             modes,
             nested,
-            parts: Mutex::default(),
+            state: Mutex::default(),
             reader: AtomicWaker::new(),
         })))
     }
@@ -163,16 +175,29 @@ impl Sink {
         };
         debug_assert!(part.event.modes().0 & mode.0 != 0);
         if let Some(queue) = &self.0 {
-            queue.lock().push_back(part);
-            queue.reader.wake();
+            queue.push(part);
         }
     }
 
     pub(crate) fn take(&self) -> Option<Part> {
-        self.0.as_ref()?.lock().pop_front()
+        self.0.as_ref()?.pop()
     }
 
-    pub(crate) fn register(&self, waker: &std::task::Waker) {
+    /// Waits until everything was read.
+    pub(crate) async fn read(&self) {
+        if let Some(queue) = &self.0 {
+            poll_fn(|cx| queue.poll_empty(cx)).await;
+        }
+    }
+
+    /// Drops what was not read, and what comes after it.
+    pub(crate) fn close(&self) {
+        if let Some(queue) = &self.0 {
+            queue.close();
+        }
+    }
+
+    pub(crate) fn register(&self, waker: &Waker) {
         if let Some(queue) = &self.0 {
             queue.reader.register(waker);
         }
@@ -180,9 +205,42 @@ impl Sink {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Part>> {
-        // Held over a push or a pop only, so a poisoned queue is still whole.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn push(&self, part: Part) {
+        let mut state = self.lock();
+        if !state.closed {
+            state.parts.push_back(part);
+            self.reader.wake();
+        }
+    }
+
+    fn pop(&self) -> Option<Part> {
+        let mut state = self.lock();
+        let part = state.parts.pop_front();
+        if state.parts.is_empty() {
+            state.waiting.drain(..).for_each(Waker::wake);
+        }
+        part
+    }
+
+    fn poll_empty(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.parts.is_empty() {
+            return Poll::Ready(());
+        }
+        state.waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.parts.clear();
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Held over changes of the lists only, so a poisoned queue is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

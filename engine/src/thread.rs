@@ -288,6 +288,7 @@ enum Progress<S> {
 impl<S: State> RunStream<S> {
     /// Runs to the end, dropping events that were not read, and says how it ended.
     pub async fn outcome(self) -> Result<Outcome<S>, RunError> {
+        self.sink.close();
         match self
             .progress
             .into_inner()

@@ -180,6 +180,7 @@ pub(super) fn logs(
         let log = query.query_row(key, |row| row.get(0)).optional()?;
         logs.extend(log.map(|log| (name, log)));
     }
+    logs.sort();
     Ok(logs)
 }
 

@@ -298,7 +298,7 @@ impl<S: State> GraphBuilder<S> {
                 }
             }
             joins.push(Join {
-                name: format!("join:{}:{to}", from.join("+")),
+                name: join_name(from, to),
                 sources,
                 target,
             });
@@ -402,6 +402,14 @@ impl<S: State> GraphBuilder<S> {
     }
 }
 
+/// What a join is called in checkpoints; no two joins of a graph are called the same.
+fn join_name(sources: &[Name], target: &Name) -> String {
+    let escaped = sources
+        .iter()
+        .map(|name| name.replace('\\', r"\\").replace('+', r"\+"));
+    format!("join:{}:{target}", escaped.collect::<Vec<_>>().join("+"))
+}
+
 /// Each node's position in the order of names.
 fn ranks(nodes: &[NodeDef]) -> Vec<u32> {
     let mut by_name: Vec<NodeIx> = (0..nodes.len()).collect();
@@ -432,5 +440,30 @@ impl<S> std::fmt::Debug for GraphBuilder<S> {
                 &self.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(),
             )
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn joins_of_odd_names_have_names_of_their_own() {
+        let lists: [&[&'static str]; 6] = [
+            &["a+b"],
+            &["a", "b"],
+            &["a+", "b"],
+            &["a", "+b"],
+            &[r"a\", "b"],
+            &[r"a\+b"],
+        ];
+        let owned = |list: &[&'static str]| -> Vec<Name> {
+            list.iter().map(|name| Name::from(*name)).collect()
+        };
+        let names = lists.map(|list| join_name(&owned(list), &"c".into()));
+        assert_eq!(names[1], "join:a+b:c");
+        assert_eq!(HashSet::from(names).len(), 6);
     }
 }

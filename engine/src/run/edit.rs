@@ -34,21 +34,21 @@ impl Edit {
 }
 
 impl Run {
-    /// Edits the state.
-    pub(super) async fn edit(&mut self, update: Update) -> Result<(), RunError> {
+    /// Edits the state; gives what is to be stored of it.
+    pub(super) fn edit(&mut self, update: Update) -> Result<StoredTask, RunError> {
         let exits = Exits::default();
         let done = route(&self.core, &self.cells, &exits, update);
         let done = done.map_err(|error| self.not_in_graph(error))?;
-        self.add_edit(done).await
+        self.add_edit(done)
     }
 
-    /// Takes an edit into the state and stores it.
-    pub(super) async fn add_edit(&mut self, done: Done) -> Result<(), RunError> {
+    /// Takes an edit into the state; gives what is to be stored of it.
+    pub(super) fn add_edit(&mut self, done: Done) -> Result<StoredTask, RunError> {
         let id = self.next_edit();
         let record = Record::new(EDIT, store_done(&self.core, &done, false)?);
         let stored = stored_task(id, self.edits.len() as u32, &record)?;
         self.take_edit(id, done)?;
-        self.save_records(vec![stored]).await
+        Ok(stored)
     }
 
     /// The id of the next edit of the present checkpoint.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use superstep_checkpoint::{CheckpointId, Source};
+use superstep_checkpoint::{CheckpointId, Source, StoredTask};
 
 use super::apply::{Applied, Due, expire};
 use super::plan::task_id;
@@ -50,13 +50,15 @@ impl Run {
                     true if answers.is_empty() && edit.is_none() => return self.replay().await,
                     true => self.reopen().await?,
                 };
-                self.accept(answers).await?;
+                let mut changed = self.accept(answers)?;
                 for edit in edits {
-                    self.add_edit(edit).await?;
+                    changed.push(self.add_edit(edit)?);
                 }
                 if let Some(update) = edit {
-                    self.edit(update).await?;
+                    changed.push(self.edit(update)?);
                 }
+                // All of it is stored, or nothing.
+                self.save_records(changed).await?;
                 self.tell_values_now(Some(self.output()));
                 Ok(())
             }
@@ -168,7 +170,7 @@ impl Run {
     }
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.
-    async fn accept(&mut self, answers: Vec<Answer>) -> Result<(), RunError> {
+    fn accept(&mut self, answers: Vec<Answer>) -> Result<Vec<StoredTask>, RunError> {
         let mut changed = Vec::new();
         for answer in answers {
             let open = self.open_asks();
@@ -203,9 +205,8 @@ impl Run {
                 records.push(stored_task(task.id, position, record)?);
             }
         }
-        self.save_records(records).await?;
         self.use_answers();
-        Ok(())
+        Ok(records)
     }
 
     /// The questions that tasks of this checkpoint wait on, in the order of the tasks.

@@ -168,6 +168,7 @@ impl Run {
 
     /// One superstep: everything it does, in order.
     async fn superstep(&mut self) -> Result<Option<Stop>, RunError> {
+        self.scope.sink.read().await;
         let tasks = self.plan();
         self.tell_checkpoint(&tasks)?;
         if tasks.is_empty() {

@@ -172,8 +172,18 @@ async fn a_command_that_does_not_fit_changes_nothing() {
     let refused = thread.command(edit, []).await;
     insta::assert_snapshot!(message(refused), @"the input writes channel `nothing`, which graph `graph` does not have");
     let wrong = line("x").put_value("lines", superstep::channels::Value::new(1u32));
-    let refused = thread.command(wrong, []).await;
+    let refused = thread.command(wrong.clone(), []).await;
     insta::assert_snapshot!(message(refused), @"channel `lines` takes `Vec<String>`, not `u32`");
+    // Not even the answer beside it: the question stays open.
+    let beside = thread.command(wrong, [asks[0].answer("ok")]).await;
+    assert!(message(beside).starts_with("channel `lines` takes"));
+    let stale = thread
+        .command(
+            line("x"),
+            [superstep::Answer::to("0".repeat(32).parse().unwrap(), "ok")],
+        )
+        .await;
+    assert!(message(stale).starts_with("no question"));
     let state = thread.state().await.unwrap();
     assert_eq!(state.read::<Log>().unwrap(), log(&["a"]));
     assert_eq!(state.asks().collect::<Vec<_>>(), [&asks[0]]);

@@ -179,6 +179,8 @@ async fn a_stream_that_is_dropped_leaves_a_thread_that_can_go_on() {
     let mut stream = thread.start(Log::default()).stream(Modes::UPDATES);
     let first = stream.next().await.unwrap();
     assert_eq!(told(&first), r#"update a lines=["a"]"#);
+    // Now b runs, and waits for ever.
+    assert!(futures::poll!(stream.next()).is_pending());
     drop(stream);
     assert_eq!(done(thread.proceed().await), log(&["a", "b", "c"]));
     assert_eq!(count.get(), 2);
@@ -189,4 +191,32 @@ async fn an_outcome_can_be_had_without_the_events() {
     let thread = chain(&["a", "b"]).build().unwrap().detached();
     let stream = thread.start(Log::default()).stream(Modes::VALUES);
     assert_eq!(done(stream.outcome().await), log(&["a", "b"]));
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_stops_the_run() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let tick = move |_: Log, _: Context| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        std::future::ready(Ok(line("tick")))
+    };
+    let graph = Graph::<Log>::builder()
+        .node(node("tick"), tick)
+        .entry(node("tick"))
+        .branch(node("tick"), |log: Log| {
+            (log.lines.len() < 1_000).then_some(node("tick"))
+        })
+        .build()
+        .unwrap();
+    let mut stream = graph.detached().start(log(&[])).stream(Modes::UPDATES);
+    for read in 1..=3 {
+        assert!(stream.next().await.is_some());
+        assert_eq!(count.load(Ordering::SeqCst), read);
+    }
+    // Who wants the end only gets it at once.
+    let end = done(stream.outcome().await);
+    assert_eq!(end.lines.len(), 1_000);
 }

@@ -154,7 +154,7 @@ async fn input_for_channels_that_are_not_there() {
         .await;
     insta::assert_snapshot!(message(unknown), @"the input writes channel `nothing`, which graph `dynamic` does not have");
     let no_object = thread.start(Json(json!([1, 2]))).await;
-    insta::assert_snapshot!(message(no_object), @"the input writes channel ``, which graph `dynamic` does not have");
+    insta::assert_snapshot!(message(no_object), @"the input of graph `dynamic` is no JSON object, so it names no channels");
     let wrong_type = thread.start(Json(json!({ "lines": ["a"] }))).await;
     insta::assert_snapshot!(message(wrong_type), @"channel `lines` takes `Vec<String>`, not `Json`");
     // Bad input leaves no trace.
