@@ -99,29 +99,6 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.as_bytes());
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Ids are idempotency keys of side effects and stand in stored checkpoints.
-    #[test]
-    fn ids_stay() {
-        let moment = Moment {
-            place: &Place::root("report-7"),
-            base: Some(CheckpointId(2)),
-            step: 1,
-        };
-        let ids = [None, Some(0)].map(|send| task_id(moment, "write", send).to_string());
-        assert_eq!(
-            ids,
-            [
-                "5a269c8b2b73c818dd8619b7d1abe2d2",
-                "4089f0230c0431ebf8d941eae9441cc6"
-            ]
-        );
-    }
-}
-
 impl Run {
     /// The tasks that are due on the channels as they are.
     pub(super) fn plan(&self) -> Vec<Planned> {
