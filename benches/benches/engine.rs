@@ -1,5 +1,7 @@
 //! What the engine costs, for each superstep or task.
 
+#![expect(clippy::expect_used, reason = "a bench cannot return an error")]
+
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
