@@ -40,7 +40,10 @@ pub(super) fn grep(base: &str, scope: &Scope, regex: &str, limit: usize) -> Call
 
 /// Reads the first lines of a file.
 pub(super) fn read(path: &str) -> Call {
-    call("read_file", json!({ "path": path, "offset": 0, "limit": 80 }))
+    call(
+        "read_file",
+        json!({ "path": path, "offset": 0, "limit": 80 }),
+    )
 }
 
 /// Hands work to a subagent.

@@ -50,11 +50,7 @@ impl Job {
     }
 
     /// The agent that does it. The report goes to `report`.
-    pub(crate) fn agent(
-        &self,
-        model: Arc<dyn ChatModel>,
-        report: &Path,
-    ) -> Result<Agent, Failed> {
+    pub(crate) fn agent(&self, model: Arc<dyn ChatModel>, report: &Path) -> Result<Agent, Failed> {
         let disk = Disk::open(&self.root)
             .map_err(|error| Failed::file("cannot survey", &self.root, &error))?;
         self.assemble(model, Arc::new(disk), report)
@@ -84,7 +80,11 @@ impl Job {
             .tools(read_tools(disk))
             .tool(task_tool([subagent]))
             .tool(write_report(report.to_owned()))
-            .middleware(Middleware::new("job").channel(ROOT.spec()).channel(ASK.spec()))
+            .middleware(
+                Middleware::new("job")
+                    .channel(ROOT.spec())
+                    .channel(ASK.spec()),
+            )
             .middleware(patch_tool_calls())
             .middleware(limit_model_calls(MODEL_CALLS));
         if self.ask {

@@ -64,7 +64,8 @@ fn model(name: Option<&str>) -> Result<Arc<dyn ChatModel>, Failed> {
     let Some(name) = name else {
         return Ok(Arc::new(Planner));
     };
-    let Some(("openai", model)) = name.split_once(':').filter(|(_, model)| !model.is_empty()) else {
+    let Some(("openai", model)) = name.split_once(':').filter(|(_, model)| !model.is_empty())
+    else {
         return Err(Failed::new(format!("--model {name}: expected openai:NAME")));
     };
     let model = OpenAi::from_env(model).map_err(|error| Failed::because("the model", &error))?;
@@ -88,12 +89,17 @@ async fn known_job(
     let job = state.checkpoint.and_then(|_| Job::of(&state.values));
     let Some(job) = job else {
         let (thread, database) = (&place.thread, place.database.display());
-        return Err(Failed::new(format!("there is no thread `{thread}` in {database}")));
+        return Err(Failed::new(format!(
+            "there is no thread `{thread}` in {database}"
+        )));
     };
     match &args.dir {
         Some(dir) if place::canonical(dir)? != job.root => {
             let (thread, root) = (&place.thread, job.root.display());
-            Err(Failed::new(format!("thread `{thread}` surveys {root}, not {}", dir.display())))
+            Err(Failed::new(format!(
+                "thread `{thread}` surveys {root}, not {}",
+                dir.display()
+            )))
         }
         _ => Ok(job),
     }
@@ -127,7 +133,9 @@ fn tell(args: &Args, place: &Place, outcome: &Outcome<Conversation>) -> Result<(
             } else if args.answer == Some(YesNo::No) {
                 println!("report:   not written, as you wished");
             } else {
-                return Err(Failed::new(format!("the agent ended without writing a report; it said: {said}")));
+                return Err(Failed::new(format!(
+                    "the agent ended without writing a report; it said: {said}"
+                )));
             }
         }
         Outcome::Paused(asks) => {
@@ -135,13 +143,33 @@ fn tell(args: &Args, place: &Place, outcome: &Outcome<Conversation>) -> Result<(
                 let request: ApprovalRequest = ask
                     .payload()
                     .map_err(|error| Failed::because("the question", &error))?;
-                let size = request.args.0.get("content").and_then(|text| text.as_str()).map_or(0, str::len);
-                println!("question: may `{}` write {size} bytes to {}?", request.tool, place.report.display());
+                let size = request
+                    .args
+                    .0
+                    .get("content")
+                    .and_then(|text| text.as_str())
+                    .map_or(0, str::len);
+                println!(
+                    "question: may `{}` write {size} bytes to {}?",
+                    request.tool,
+                    place.report.display()
+                );
             }
-            let out = args.out.as_deref().map(|out| format!(" --out {}", out.display())).unwrap_or_default();
-            println!("answer:   repo_report --thread {}{out} --answer yes|no", place.thread);
+            let out = args
+                .out
+                .as_deref()
+                .map(|out| format!(" --out {}", out.display()))
+                .unwrap_or_default();
+            println!(
+                "answer:   repo_report --thread {}{out} --answer yes|no",
+                place.thread
+            );
         }
-        other => return Err(Failed::new(format!("the run ended in a way it should not: {other:?}"))),
+        other => {
+            return Err(Failed::new(format!(
+                "the run ended in a way it should not: {other:?}"
+            )));
+        }
     }
     Ok(())
 }
@@ -156,7 +184,9 @@ async fn summary(
     let step = thread.state().await?.step.max(0);
     let (outer, all) = progress.supersteps();
     let size = store.size(&place.thread).await?;
-    println!("ran:      {outer} supersteps now, {all} with the subagents' own; the thread stands at superstep {step}");
+    println!(
+        "ran:      {outer} supersteps now, {all} with the subagents' own; the thread stands at superstep {step}"
+    );
     println!(
         "stored:   {} bytes in {} checkpoints of {} graphs; the database has {} bytes on the disk",
         size.bytes(),

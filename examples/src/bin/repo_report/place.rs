@@ -26,8 +26,14 @@ impl Place {
             Some(thread) => thread.clone(),
             None => new_thread(args.dir.as_deref())?,
         };
-        if thread.is_empty() || !thread.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
-            return Err(Failed::new(format!("`{thread}` is no thread id: letters, digits, `-`, `_` and `.` only")));
+        if thread.is_empty()
+            || !thread
+                .chars()
+                .all(|c| c.is_alphanumeric() || "-_.".contains(c))
+        {
+            return Err(Failed::new(format!(
+                "`{thread}` is no thread id: letters, digits, `-`, `_` and `.` only"
+            )));
         }
         fs::create_dir_all(&out).map_err(|error| Failed::file("cannot make", &out, &error))?;
         let out = canonical(&out)?;
@@ -45,7 +51,8 @@ impl Place {
     /// What the database takes on the disk, the part that is not yet moved into its main file included.
     pub(crate) fn database_bytes(&self) -> u64 {
         let log = self.database.with_extension("db-wal");
-        let sizes = [&self.database, &log].map(|file| fs::metadata(file).map_or(0, |found| found.len()));
+        let sizes =
+            [&self.database, &log].map(|file| fs::metadata(file).map_or(0, |found| found.len()));
         sizes.iter().sum()
     }
 
@@ -54,7 +61,10 @@ impl Place {
         let dir = args.dir.as_deref().unwrap_or(Path::new("."));
         let root = canonical(dir)?;
         if root.to_str().is_none() {
-            return Err(Failed::new(format!("the path of {} is not UTF-8", dir.display())));
+            return Err(Failed::new(format!(
+                "the path of {} is not UTF-8",
+                dir.display()
+            )));
         }
         Ok(Job {
             root,
@@ -64,15 +74,22 @@ impl Place {
 }
 
 pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Failed> {
-    path.canonicalize().map_err(|error| Failed::file("cannot open", path, &error))
+    path.canonicalize()
+        .map_err(|error| Failed::file("cannot open", path, &error))
 }
 
 /// Named after the directory and the moment, so that it can be told from others and typed.
 fn new_thread(dir: Option<&Path>) -> Result<String, Failed> {
     let root = canonical(dir.unwrap_or(Path::new(".")))?;
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).take(24).collect();
-    let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let name: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric())
+        .take(24)
+        .collect();
+    let moment = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Ok(format!("{name}-{:x}", moment.as_millis()))
 }
 
@@ -80,5 +97,7 @@ fn new_thread(dir: Option<&Path>) -> Result<String, Failed> {
 fn state_directory() -> PathBuf {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).or(home);
-    state.unwrap_or_else(|| PathBuf::from(".")).join("superstep")
+    state
+        .unwrap_or_else(|| PathBuf::from("."))
+        .join("superstep")
 }

@@ -20,7 +20,10 @@ pub(crate) struct Progress {
 impl Progress {
     /// How many supersteps ran: the outermost graph's, and all.
     pub(crate) fn supersteps(&self) -> (usize, usize) {
-        let outer = self.seen.iter().filter(|(namespace, _)| namespace.is_empty());
+        let outer = self
+            .seen
+            .iter()
+            .filter(|(namespace, _)| namespace.is_empty());
         (outer.count(), self.seen.len())
     }
 
@@ -78,8 +81,14 @@ impl Progress {
 fn summary(call: &ToolCall) -> String {
     let argument = |name: &str| Some(call.args.0.get(name)?.as_str()?.to_owned());
     let pattern = argument("pattern").map(|pattern| format!("{pattern} "));
-    let rest = ["path", "description"].iter().find_map(|name| argument(name));
-    format!("{}{}", pattern.unwrap_or_default(), rest.unwrap_or_default())
+    let rest = ["path", "description"]
+        .iter()
+        .find_map(|name| argument(name));
+    format!(
+        "{}{}",
+        pattern.unwrap_or_default(),
+        rest.unwrap_or_default()
+    )
 }
 
 /// What tells a part from the others: the first path that the text quotes, else its beginning.
