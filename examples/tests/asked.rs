@@ -27,7 +27,10 @@ fn it_asks_and_says_how_to_answer() {
     let (home, asked) = asking();
     let thread = asked.thread();
     let shown = question(&asked).join("\n").replace(thread, "THREAD");
-    insta::assert_snapshot!(home.plain(&shown), @"");
+    insta::assert_snapshot!(home.plain(&shown), @"
+    may `write_report` write 889 bytes to HOME/out/report-THREAD.md?
+    repo_report --thread THREAD --out HOME/out --answer yes|no
+    ");
     let again = home.go_on(thread);
     assert_eq!(question(&again), question(&asked));
     assert_eq!(again.status.code(), Some(0));
@@ -41,7 +44,7 @@ fn yes_writes_the_report() {
     assert_eq!(answered.report(), report);
     assert_eq!(answered.result("question"), None);
     let again = home.answer(asked.thread(), "no");
-    insta::assert_snapshot!(again.error().replace(asked.thread(), "THREAD"), @"");
+    insta::assert_snapshot!(again.error().replace(asked.thread(), "THREAD"), @"thread `THREAD` waits for no answer");
     assert_eq!(home.go_on(asked.thread()).report(), report);
 }
 
@@ -56,7 +59,7 @@ fn no_writes_nothing() {
         assert_eq!(ran.result("report"), Some("not written, as you wished"));
     }
     let again = home.answer(thread, "yes");
-    insta::assert_snapshot!(again.error().replace(thread, "THREAD"), @"");
+    insta::assert_snapshot!(again.error().replace(thread, "THREAD"), @"thread `THREAD` waits for no answer");
     assert!(!home.report_of(thread).exists());
 }
 
@@ -82,7 +85,7 @@ fn an_answer_to_no_question_changes_nothing() {
     });
     let thread = killed.thread();
     let answered = home.answer(thread, "no");
-    insta::assert_snapshot!(answered.error().replace(thread, "THREAD"), @"");
+    insta::assert_snapshot!(answered.error().replace(thread, "THREAD"), @"thread `THREAD` waits for no answer");
     assert!(answered.progress().is_empty());
     assert_eq!(home.go_on(thread).report(), home.survey().report());
 }
@@ -92,5 +95,5 @@ fn a_report_that_cannot_be_written_is_an_error() {
     let (home, asked) = asking();
     std::fs::create_dir(home.report_of(asked.thread())).unwrap();
     let answered = home.answer(asked.thread(), "yes");
-    insta::assert_snapshot!(answered.error().replace(asked.thread(), "THREAD"), @"");
+    insta::assert_snapshot!(answered.error(), @"the agent ended without writing a report; it said: The report could not be written: `write_report` failed: Is a directory (os error 21)");
 }

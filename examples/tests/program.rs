@@ -59,7 +59,7 @@ impl Home {
     /// The program with these arguments, knowing no model.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_repo_report"));
-        command.args(args).arg("--out").arg(self.out());
+        command.arg("--out").arg(self.out()).args(args);
         command
             .current_dir(self.0.path())
             .env_remove("OPENAI_API_KEY")

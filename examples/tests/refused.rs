@@ -37,10 +37,23 @@ fn what_cannot_be_used_is_named() {
         home.plain(ran.error()).replace(&thread, "THREAD")
     });
     let said: Vec<String> = said.collect();
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @"
+    cannot open nowhere: No such file or directory (os error 2)
+    cannot survey HOME/project/file: `HOME/project/file` failed: Not a directory (os error 20)
+    cannot open project/file/below: Not a directory (os error 20)
+    --model nonsense: expected openai:NAME
+    --model openai:: expected openai:NAME
+    the model: not allowed, check the key and the account: the environment variable OPENAI_API_KEY is not set
+    there is no thread `unknown` in HOME/out/threads.db
+    `../x` is no thread id: letters, digits, `-`, `_` and `.` only
+    `` is no thread id: letters, digits, `-`, `_` and `.` only
+    `a b` is no thread id: letters, digits, `-`, `_` and `.` only
+    thread `THREAD` surveys HOME/project, not another
+    cannot open nowhere: No such file or directory (os error 2)
+    ");
     fs::remove_dir_all(home.dir()).unwrap();
     let gone = home.go_on(&thread);
-    insta::assert_snapshot!(home.plain(gone.error()), @"");
+    insta::assert_snapshot!(home.plain(gone.error()), @"cannot survey HOME/project: `HOME/project` failed: No such file or directory (os error 2)");
 }
 
 #[test]
@@ -49,21 +62,21 @@ fn a_path_that_is_not_utf8_is_refused() {
     let home = Home::new([]);
     let dir = home.dir().join(std::ffi::OsStr::from_bytes(b"bad\xff"));
     fs::create_dir(&dir).unwrap();
-    insta::assert_snapshot!(home.plain(home.run([dir]).error()), @"");
+    insta::assert_snapshot!(home.plain(home.run([dir]).error()), @"the path of HOME/project/bad� is not UTF-8");
 }
 
 #[test]
 fn a_place_that_is_no_directory_keeps_no_reports() {
     let home = Home::new(PROJECT);
     fs::write(home.out(), "a file").unwrap();
-    insta::assert_snapshot!(home.plain(home.survey().error()), @"");
+    insta::assert_snapshot!(home.plain(home.survey().error()), @"cannot make HOME/out: File exists (os error 17)");
     assert_eq!(fs::read(home.out()).unwrap(), b"a file");
 }
 
 #[test]
 fn a_thread_is_looked_for_only_where_there_are_threads() {
     let home = Home::new(PROJECT);
-    insta::assert_snapshot!(home.plain(home.go_on("x").error()), @"");
+    insta::assert_snapshot!(home.plain(home.go_on("x").error()), @"cannot open HOME/out: No such file or directory (os error 2)");
     assert!(!home.out().exists());
 }
 
@@ -79,7 +92,10 @@ fn a_locked_database_is_waited_for_and_then_named() {
         (new.join().unwrap(), answered)
     });
     for ran in [locked, answered] {
-        assert_eq!(home.plain(ran.error()), "");
+        assert_eq!(
+            home.plain(ran.error()),
+            "the run stopped: the checkpointer failed: HOME/out/threads.db is locked by another process"
+        );
     }
     drop(lock);
     let answered = home.run(["--thread", asked.thread(), "--answer", "yes"]);
@@ -103,14 +119,23 @@ fn what_is_no_database_is_named_and_left_alone() {
     let mut said = Vec::new();
     for content in contents {
         fs::write(home.database(), content).unwrap();
-        said.push(home.plain(home.go_on(&thread).error()));
-        said.push(home.plain(home.survey().error()));
+        let error = home.plain(home.go_on(&thread).error());
+        assert_eq!(home.plain(home.survey().error()), error);
+        said.push(error);
         assert!(fs::read(home.database()).unwrap() == content);
     }
     fs::remove_file(home.database()).unwrap();
     fs::create_dir(home.database()).unwrap();
     said.push(home.plain(home.survey().error()));
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @"
+    the database: HOME/out/threads.db is damaged: file is not a database
+    the database: HOME/out/threads.db is damaged: it is too short for a SQLite database
+    the database: HOME/out/threads.db is damaged: file is not a database
+    the database: HOME/out/threads.db is damaged: it is too short for a SQLite database
+    the database: HOME/out/threads.db is damaged: database disk image is malformed
+    the database: HOME/out/threads.db is damaged: database disk image is malformed
+    the database: opening HOME/out/threads.db failed: unable to open database file: HOME/out/threads.db
+    ");
 }
 
 /// Damage somewhere in the file is either told of or did not matter.

@@ -109,7 +109,13 @@ fn the_results_are_named() {
     // Two calls go along with others of their superstep.
     assert_eq!(steps, 10 + 3);
     let shown = shown.replace(&stored, "N").replace(&disk, "N");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @"
+    thread:   THREAD
+    database: HOME/out/threads.db
+    report:   HOME/out/report-THREAD.md
+    ran:      10 supersteps now, 25 with the subagents' own; the thread stands at superstep 10
+    stored:   N bytes in 33 checkpoints of 4 graphs; the database has N bytes on the disk
+    ");
 }
 
 #[test]
@@ -133,8 +139,39 @@ fn odd_entries_are_told_of() {
         .unwrap();
     assert!(made.success());
     let report = home.survey().report();
-    let (_, told) = report.split_once("\n## Parts\n").unwrap();
-    insta::assert_snapshot!(told, @"");
+    let (_, told) = report.split_once("\n## TODO and FIXME (2)\n").unwrap();
+    let long = format!("…{} TODO`", "x".repeat(39));
+    assert!(
+        told.contains("\n- `odd/latin1.txt:1: caf\u{fffd} TODO`\n"),
+        "{told}"
+    );
+    assert!(told.contains(&long), "{told}");
+    let (_, told) = told.split_once("\n## Largest files\n").unwrap();
+    insta::assert_snapshot!(told, @"
+
+    | Path | Bytes |
+    |---|---:|
+    | `odd/big.txt` | 5250000 |
+    | `odd/long.txt` | 200006 |
+    | `odd/latin1.txt` | 10 |
+    | `src/lib.rs` | 9 |
+    | `odd/binary` | 8 |
+
+    ## Not read (8)
+
+    - `odd/bad�.txt`: name can not be used in a path
+    - `odd/binary`: binary
+    - `odd/broken`: broken link
+    - `odd/fifo`: FIFO, socket or device
+    - `odd/loop`: broken link
+    - `odd/outside`: link that leads outside the root
+    - `odd/socket`: FIFO, socket or device
+    - `odd/up`: link to a directory: not followed
+
+    ## Limits
+
+    - `.git` and what `.gitignore` files exclude is not in this report.
+    ");
 }
 
 #[test]
