@@ -18,7 +18,7 @@ impl Home {
 }
 
 /// The question and how to answer it.
-fn question<'a>(ran: &'a Ran) -> [&'a str; 2] {
+fn question(ran: &Ran) -> [&str; 2] {
     ["question", "answer"].map(|label| ran.result(label).unwrap())
 }
 

@@ -123,3 +123,21 @@ fn killed_before_there_is_a_thread() {
     );
     assert_eq!(ran.stdout, "");
 }
+
+#[test]
+fn of_two_that_go_on_at_once_none_spoils_the_report() {
+    let home = Home::new(PROJECT);
+    let report = home.survey().report();
+    for lines in [1, 8, 12, 16] {
+        let killed = kill_after(home.command([home.dir()]), lines);
+        let both = [(), ()].map(|()| spawn(&mut home.command(["--thread", killed.thread()])));
+        for child in both {
+            let ran = Ran::from(child.wait_with_output().unwrap());
+            match ran.status.code() {
+                Some(0) => assert_eq!(ran.report(), report),
+                _ => assert!(ran.error().contains("another writer"), "{ran:#?}"),
+            }
+        }
+        assert_eq!(home.go_on(killed.thread()).report(), report);
+    }
+}

@@ -161,3 +161,20 @@ fn damage_is_told_of_or_harmless() {
     }
     assert!(told > 0);
 }
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    let home = Home::new(PROJECT);
+    for args in [
+        &["project", "--answer", "yes"][..],
+        &["--thread", "x", "--ask"],
+        &["project", "--timeout", "0"],
+        &["project", "--timeout", "901"],
+        &["--thread", "x", "--answer", "maybe"],
+    ] {
+        let ran = home.run(args);
+        assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
+        assert!(ran.stderr.starts_with("error: "), "{ran:#?}");
+        assert!(!home.out().exists());
+    }
+}

@@ -110,7 +110,34 @@ async fn the_report_is_what_the_server_said() {
     );
     assert!(!home.everything(&ran).contains(KEY));
     let shown: Vec<_> = asked.iter().map(shown).collect();
-    insta::assert_snapshot!(home.plain(&shown.join("\n")).replace(ran.thread(), "THREAD"), @"");
+    insta::assert_snapshot!(home.plain(&shown.join("\n")).replace(ran.thread(), "THREAD"), @r#"
+    coordinator with ls glob grep read_file task write_report:
+      user: Survey the directory `project` and write a report of it.
+    coordinator with ls glob grep read_file task write_report:
+      user: Survey the directory `project` and write a report of it.
+      assistant:  "a" "ls"
+      tool: a entries of `/`: 3; README.md (28 bytes); docs/; src/
+    surveyor with ls glob grep read_file:
+      user: Survey `/src`.
+    surveyor with ls glob grep read_file:
+      user: Survey `/src`.
+      assistant:  "c" "glob"
+      tool: c files that match: 2; /src/main.rs (41 bytes); /src/moon.py (20 bytes)
+    coordinator with ls glob grep read_file task write_report:
+      user: Survey the directory `project` and write a report of it.
+      assistant:  "a" "ls"
+      tool: a entries of `/`: 3; README.md (28 bytes); docs/; src/
+      assistant:  "b" "task"
+      tool: b Two programs.
+    coordinator with ls glob grep read_file task write_report:
+      user: Survey the directory `project` and write a report of it.
+      assistant:  "a" "ls"
+      tool: a entries of `/`: 3; README.md (28 bytes); docs/; src/
+      assistant:  "b" "task"
+      tool: b Two programs.
+      assistant:  "d" "write_report"
+      tool: d the report is written: HOME/out/report-THREAD.md
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +171,7 @@ async fn a_subagent_that_ended_is_not_asked_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_thread_is_told_before_the_work() {
     let home = Home::new(PROJECT);
-    let mut provider = Provider::start([Answer::silence()]).await;
+    let provider = Provider::start([Answer::silence()]).await;
     let mut child = spawn(&mut home.with_model(provider.url(), &["project"]));
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -153,7 +180,6 @@ async fn the_thread_is_told_before_the_work() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(line.starts_with("thread:   project-"), "{line}");
-    provider.closed().await;
 }
 
 /// What the model answers, and what the program says then.
@@ -181,7 +207,18 @@ async fn a_model_that_fails_is_named_and_the_thread_goes_on() {
         let provider = Provider::start(case).await;
         said.push(fails(&home, provider.url()).replace(provider.url(), "URL"));
     }
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    the run stopped: node `model` failed: not allowed, check the key and the account: HTTP 401: Incorrect key ***. Try another.
+    the run stopped: node `model` failed: rate limited: HTTP 429: slow down
+    the run stopped: node `model` failed: the provider is overloaded or out of order: HTTP 500: out of order
+    the run stopped: node `model` failed: rate limited: HTTP 429: later
+    the run stopped: node `model` failed: bad request: HTTP 404: <h1> no such page
+    the run stopped: node `model` failed: the answer is not a model's reply: garbage
+    the run stopped: node `model` failed: the answer is not a model's reply: data: {"no":"choices"}
+    the run stopped: node `model` failed: URL/chat/completions took too long
+    the run stopped: node `model` failed: the reply was cut off: URL/chat/completions took too long
+    the run stopped: node `model` failed: the reply was cut off: lost the connection to URL/chat/completions
+    "#);
 }
 
 #[test]
@@ -191,8 +228,8 @@ fn an_address_without_a_server_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
-    insta::assert_snapshot!(fails(&home, &url).replace(&url, "URL"), @"");
-    insta::assert_snapshot!(fails(&home, "no address"), @"");
+    insta::assert_snapshot!(fails(&home, &url).replace(&url, "URL"), @"the run stopped: node `model` failed: cannot reach URL/chat/completions");
+    insta::assert_snapshot!(fails(&home, "no address"), @"the run stopped: node `model` failed: bad request: the base URL: relative URL without a base");
 }
 
 /// What the program says when it fails with this model; the thread goes on without it afterwards.
@@ -200,5 +237,35 @@ fn fails(home: &Home, url: &str) -> String {
     let failed = run(home.with_model(url, &["project", "--timeout", "1"]));
     assert!(!home.everything(&failed).contains(KEY));
     assert_eq!(home.go_on(failed.thread()).report(), home.survey().report());
-    failed.error().to_owned()
+    // What the HTTP library adds is its own affair.
+    failed.error().split(": error ").next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_answer_is_for_all_questions() {
+    let home = Home::new(PROJECT);
+    let write = |id, content| ToolCall::new(id, "write_report", json!({ "content": content }));
+    let both = Message::ai_calls(
+        "",
+        [write("a", "# First\n"), write("b", "# Second, longer\n")],
+    );
+    let provider = Provider::start([both, Message::ai("Done.")].map(|reply| Answer::reply(&reply)));
+    let provider = provider.await;
+    let asked = run(home.with_model(provider.url(), &["project", "--ask"]));
+    let (thread, out) = (asked.thread(), home.out().display().to_string());
+    let may = |bytes| {
+        format!("question: may `write_report` write {bytes} bytes to {out}/report-{thread}.md?\n")
+    };
+    let options = format!("--thread {thread} --out {out} --model openai:test-model");
+    let answer = format!("answer:   repo_report {options} --answer yes|no\n");
+    assert!(
+        asked.stdout.contains(&[may(8), may(17), answer].concat()),
+        "{asked:#?}"
+    );
+    let refused = run(home.with_model(provider.url(), &["--thread", thread, "--answer", "no"]));
+    assert_eq!(refused.result("report"), Some("not written, as you wished"));
+    let results = shown(provider.asked().last().unwrap())
+        .matches("the user rejected")
+        .count();
+    assert_eq!(results, 2);
 }
