@@ -78,7 +78,10 @@ pub fn compare(
             .collect(),
     )?;
     let mut got = normal(got.into_iter().filter(required).collect())?;
-    expected.iter_mut().chain(&mut got).for_each(without_counters);
+    expected
+        .iter_mut()
+        .chain(&mut got)
+        .for_each(without_counters);
 
     let difference = |index| {
         let sides = (expected.get(index), got.get(index));

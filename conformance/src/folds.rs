@@ -89,7 +89,10 @@ pub fn without_given_ids(update: &mut Value) {
         Value::Array(messages) => messages.iter_mut().collect(),
         single => vec![single],
     };
-    let given = |id: &Value| id.as_str().is_some_and(|id| ids::is_token(Kind::Message, id));
+    let given = |id: &Value| {
+        id.as_str()
+            .is_some_and(|id| ids::is_token(Kind::Message, id))
+    };
     for message in messages.into_iter().filter_map(Value::as_object_mut) {
         // What was read from the state has a type; its id is its own.
         if message.contains_key("role") && message.get("id").is_some_and(given) {

@@ -50,7 +50,9 @@ pub fn token(kind: Kind, raw: impl Display) -> String {
 
 /// Whether a text is the token of an id of this kind.
 pub fn is_token(kind: Kind, text: &str) -> bool {
-    let inner = text.strip_prefix(OPEN).and_then(|text| text.strip_suffix(CLOSE));
+    let inner = text
+        .strip_prefix(OPEN)
+        .and_then(|text| text.strip_suffix(CLOSE));
     inner.is_some_and(|inner| inner.starts_with(kind.letter()))
 }
 

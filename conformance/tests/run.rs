@@ -64,7 +64,8 @@ fn each_way_to_fail_is_a_line_and_counts() {
         "{:?}",
         lines[1]
     );
-    let first = "delta_messages_by_id: action 0 (invoke) at `.do`: expected \"invoke\", got \"state\"";
+    let first =
+        "delta_messages_by_id: action 0 (invoke) at `.do`: expected \"invoke\", got \"state\"";
     assert_eq!(
         lines[2..].iter().flatten().collect::<Vec<_>>(),
         [

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as JsonValue;
 use superstep::channels::{Key, Snapshots, append};
 use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Size,
-    SqliteCheckpointer, StoredTask,
+    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Size, SqliteCheckpointer,
+    StoredTask,
 };
 use superstep::prelude::*;
 use tokio::sync::watch;
@@ -44,7 +44,10 @@ impl Acknowledged {
     fn open(folder: &Path) -> Self {
         let file = folder.join("acknowledged");
         let known = lines(&file).into_iter().collect();
-        Acknowledged { file, tasks: watch::Sender::new(known) }
+        Acknowledged {
+            file,
+            tasks: watch::Sender::new(known),
+        }
     }
 
     fn add(&self, ids: Vec<String>) {
@@ -64,7 +67,10 @@ impl KillAt {
     fn pass(&self) {
         if self.passed.fetch_add(1, Ordering::SeqCst) + 1 == self.point {
             let own = std::process::id().to_string();
-            std::process::Command::new("kill").args(["-9", &own]).status().unwrap();
+            std::process::Command::new("kill")
+                .args(["-9", &own])
+                .status()
+                .unwrap();
             unreachable!("SIGKILL ends the process");
         }
     }
@@ -130,7 +136,11 @@ impl Checkpointer for KillAt {
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
-        self.write(ids(&tasks), self.inner.save_tasks(place, newest, base, tasks)).await
+        self.write(
+            ids(&tasks),
+            self.inner.save_tasks(place, newest, base, tasks),
+        )
+        .await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
@@ -177,7 +187,10 @@ impl Effects {
         let name = cx.node().to_string();
         self.run(&cx, &name);
         let update = Update::new()
-            .put(Work::LAST, format!("{name} after {}, {} parts", work.last, work.parts.len()))
+            .put(
+                Work::LAST,
+                format!("{name} after {}, {} parts", work.last, work.parts.len()),
+            )
             .put(Work::LOG, vec![name.clone()])
             .put(TRAIL, vec![name.clone()]);
         Ok(match name.as_str() {
@@ -198,7 +211,9 @@ async fn part(effects: Effects, acknowledged: Acknowledged, part: u32, cx: Conte
         acknowledged.at_least(BEFORE_PARTS + part as usize).await;
     }
     effects.run(&cx, &format!("part {part}"));
-    Ok(Update::new().put(Work::PARTS, vec![part]).put(TRAIL, vec![format!("part {part}")]))
+    Ok(Update::new()
+        .put(Work::PARTS, vec![part])
+        .put(TRAIL, vec![format!("part {part}")]))
 }
 
 fn graph(effects: &Effects, acknowledged: &Acknowledged) -> Graph<Work> {
@@ -215,13 +230,20 @@ fn graph(effects: &Effects, acknowledged: &Acknowledged) -> Graph<Work> {
     let (acknowledged, of_parts) = (acknowledged.clone(), effects.clone());
     let mut builder = Graph::<Work>::builder()
         .channel(TRAIL.spec())
-        .node(PART, move |at, cx| part(of_parts.clone(), acknowledged.clone(), at, cx))
+        .node(PART, move |at, cx| {
+            part(of_parts.clone(), acknowledged.clone(), at, cx)
+        })
         .subgraph(Node::<Work>::new("inner"), &nested)
         .entry(Node::<Work>::new(STEPS[0]))
         .edge(PART, Node::<Work>::new("gather"));
-    for name in STEPS.into_iter().filter(|name| !["part", "inner"].contains(name)) {
+    for name in STEPS
+        .into_iter()
+        .filter(|name| !["part", "inner"].contains(name))
+    {
         let effects = effects.clone();
-        builder = builder.node(Node::new(name), move |work, cx| effects.clone().step(work, cx));
+        builder = builder.node(Node::new(name), move |work, cx| {
+            effects.clone().step(work, cx)
+        });
     }
     for pair in STEPS.windows(2).filter(|pair| !pair.contains(&"part")) {
         builder = builder.edge(Node::<Work>::new(pair[0]), Node::<Work>::new(pair[1]));
@@ -293,7 +315,10 @@ fn a_kill_at_any_call_loses_nothing_and_repeats_nothing_acknowledged() {
         kills += 1;
         assert_eq!(first.signal(), Some(9), "point {kills}: {first}");
         let acknowledged = lines(&folder.path().join("acknowledged"));
-        assert!(run("crash::child", folder.path(), UNDISTURBED).success(), "point {kills}");
+        assert!(
+            run("crash::child", folder.path(), UNDISTURBED).success(),
+            "point {kills}"
+        );
         assert_eq!(remains(folder.path()), undisturbed, "point {kills}");
         check_counts(&folder.path().join("effects"), &acknowledged, kills);
     }
@@ -308,13 +333,24 @@ fn check_counts(effects: &Path, acknowledged: &[String], point: usize) {
     }
     for (effect, count) in counts {
         let task = effect.rsplit(' ').next().unwrap();
-        let most = if acknowledged.iter().any(|id| id == task) { 1 } else { 2 };
-        assert!(count <= most, "point {point}: `{effect}` {count} times, at most {most} allowed");
+        let most = if acknowledged.iter().any(|id| id == task) {
+            1
+        } else {
+            2
+        };
+        assert!(
+            count <= most,
+            "point {point}: `{effect}` {count} times, at most {most} allowed"
+        );
     }
 }
 
 fn note(file: &Path, line: &str) {
-    let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)
+        .unwrap();
     // In one write, so that a kill leaves no half line.
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }

@@ -39,12 +39,19 @@ struct Step {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Kind {
     /// Adds a text to the facts.
-    Fact { text: String },
+    Fact {
+        text: String,
+    },
     /// Counts the facts.
     Rate,
     /// Asks a person.
-    Ask { writes: String },
-    Set { writes: String, text: String },
+    Ask {
+        writes: String,
+    },
+    Set {
+        writes: String,
+        text: String,
+    },
 }
 
 #[derive(Deserialize)]
@@ -69,7 +76,10 @@ fn put(channel: &str, value: JsonValue) -> Update {
 async fn run(kind: Kind, Json(state): Json, cx: Context) -> NodeResult {
     Ok(match kind {
         Kind::Fact { text } => put("facts", json!([text])),
-        Kind::Rate => put("score", json!(state["facts"].as_array().map_or(0, Vec::len))),
+        Kind::Rate => put(
+            "score",
+            json!(state["facts"].as_array().map_or(0, Vec::len)),
+        ),
         Kind::Ask { writes } => put(&writes, cx.interrupt::<Json>(&state).await.0),
         Kind::Set { writes, text } => put(&writes, json!(text)),
     })
@@ -85,7 +95,9 @@ impl Rule {
 }
 
 fn append_json(list: &mut Json, items: Json) -> Result<(), &'static str> {
-    let JsonValue::Array(mut items) = items.0 else { return Err("only lists are appended") };
+    let JsonValue::Array(mut items) = items.0 else {
+        return Err("only lists are appended");
+    };
     match &mut list.0 {
         JsonValue::Array(list) => list.append(&mut items),
         empty => *empty = JsonValue::Array(items),
@@ -114,9 +126,18 @@ fn load(text: &str) -> Result<Graph<Json>, BuildError> {
     for join in &file.joins {
         builder = builder.join(join.from.iter().map(|from| node(from)), node(&join.to));
     }
-    for Branch { from, channel, at_least, then, otherwise } in file.branches {
+    for Branch {
+        from,
+        channel,
+        at_least,
+        then,
+        otherwise,
+    } in file.branches
+    {
         builder = builder.branch(node(&from), move |Json(state): Json| {
-            let enough = state[&channel].as_u64().is_some_and(|value| value >= at_least);
+            let enough = state[&channel]
+                .as_u64()
+                .is_some_and(|value| value >= at_least);
             node(if enough { &then } else { &otherwise })
         });
     }
@@ -132,13 +153,18 @@ async fn it_runs_pauses_and_goes_on_in_a_program_that_loads_it_anew() {
         let store = SqliteCheckpointer::open(folder.path().join("threads.db")).unwrap();
         load(LOAN).unwrap().thread(&store, "loan 1")
     };
-    let outcome = open().start(Json(json!({ "applicant": "Ada" }))).await.unwrap();
+    let outcome = open()
+        .start(Json(json!({ "applicant": "Ada" })))
+        .await
+        .unwrap();
     let asks = outcome.asks();
     // The node sees the channels that the file lets it see.
     let seen = json!({ "applicant": "Ada", "facts": ["credit is known", "income is known"] });
     assert_eq!(asks[0].payload.0, seen);
     let outcome = open().resume([asks[0].answer("refused")]).await.unwrap();
-    let Outcome::Done(Json(state)) = outcome else { panic!("{outcome:?}") };
+    let Outcome::Done(Json(state)) = outcome else {
+        panic!("{outcome:?}")
+    };
     let end = json!({
         "applicant": "Ada",
         "decision": "refused",
@@ -154,14 +180,22 @@ async fn the_branch_looks_at_the_state() {
     let thread = load(LOAN).unwrap().detached();
     let input = json!({ "applicant": "Bob", "facts": ["a customer since 1990"] });
     let outcome = thread.start(Json(input)).await.unwrap();
-    let Outcome::Done(Json(state)) = outcome else { panic!("{outcome:?}") };
-    assert_eq!((&state["score"], &state["decision"]), (&json!(3), &json!("approved")));
+    let Outcome::Done(Json(state)) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(
+        (&state["score"], &state["decision"]),
+        (&json!(3), &json!("approved"))
+    );
 }
 
 #[tokio::test]
 async fn input_that_the_reducer_refuses_is_an_error_that_names_the_channel() {
     let thread = load(LOAN).unwrap().detached();
-    let error = thread.start(Json(json!({ "facts": "no list" }))).await.unwrap_err();
+    let error = thread
+        .start(Json(json!({ "facts": "no list" })))
+        .await
+        .unwrap_err();
     insta::assert_snapshot!(error, @"the reducer of channel `facts` failed");
     let cause = std::error::Error::source(&error).unwrap();
     insta::assert_snapshot!(cause, @"only lists are appended");

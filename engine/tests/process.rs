@@ -10,7 +10,13 @@ const ORDER: &str = "SUPERSTEP_TEST_ORDER";
 /// It finds `folder` and `order` with [`assignment`].
 pub(crate) fn run(entry: &str, folder: &Path, order: &str) -> ExitStatus {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", entry, "--ignored", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            entry,
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(FOLDER, folder)
         .env(ORDER, order)
         .stdout(Stdio::null())

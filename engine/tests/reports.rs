@@ -64,12 +64,24 @@ fn check(report: &str, scenes: &[JsonValue]) {
     let folder = tempfile::tempdir().unwrap();
     let saver = MemoryCheckpointer::new();
     for (scene, expected) in scenes.iter().enumerate() {
-        let stage = Stage { saver: &saver, folder: folder.path(), scene };
-        assert_eq!(block_on(stage.play(report)), *expected, "{report}, scene {scene}, memory");
+        let stage = Stage {
+            saver: &saver,
+            folder: folder.path(),
+            scene,
+        };
+        assert_eq!(
+            block_on(stage.play(report)),
+            *expected,
+            "{report}, scene {scene}, memory"
+        );
     }
     let folder = tempfile::tempdir().unwrap();
     for (scene, expected) in scenes.iter().enumerate() {
-        let ended = run("reports::child", folder.path(), &format!("{report} {scene}"));
+        let ended = run(
+            "reports::child",
+            folder.path(),
+            &format!("{report} {scene}"),
+        );
         assert!(ended.success(), "{report}, scene {scene}: {ended}");
         let seen = std::fs::read(folder.path().join("seen")).unwrap();
         let seen: JsonValue = serde_json::from_slice(&seen).unwrap();
@@ -83,7 +95,11 @@ fn child() {
     let (folder, order) = assignment();
     let (report, scene) = order.split_once(' ').unwrap();
     let saver = SqliteCheckpointer::open(folder.join("threads.db")).unwrap();
-    let stage = Stage { saver: &saver, folder: &folder, scene: scene.parse().unwrap() };
+    let stage = Stage {
+        saver: &saver,
+        folder: &folder,
+        scene: scene.parse().unwrap(),
+    };
     let seen = block_on(stage.play(report));
     std::fs::write(folder.join("seen"), seen.to_string()).unwrap();
 }
@@ -113,7 +129,10 @@ async fn out(_: Unit, _: Context) -> NodeResult {
 
 async fn delta_fork<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C>) -> JsonValue {
     let node = Node::<Unit>::new("n");
-    let graph = Graph::<Unit>::builder().channel(LOG.spec()).node(node.clone(), out).entry(node);
+    let graph = Graph::<Unit>::builder()
+        .channel(LOG.spec())
+        .node(node.clone(), out)
+        .entry(node);
     let graph = graph.build().unwrap();
     let thread = stage.thread(&graph);
     let input = |text: &str| Update::new().put(LOG, vec![text.to_string()]);
@@ -145,7 +164,12 @@ fn r01_a_fork_has_nothing_of_the_turn_it_leaves_out() {
     ]);
     let scenes = [
         json!([3, ["in1", "out"], ["in1", "out"]]),
-        json!([6, ["in1", "out", "in2", "out"], ["in1", "out"], ["in1", "out", "in2", "out"]]),
+        json!([
+            6,
+            ["in1", "out", "in2", "out"],
+            ["in1", "out"],
+            ["in1", "out", "in2", "out"]
+        ]),
         fork.clone(),
         fork,
     ];
@@ -170,8 +194,14 @@ fn turns(
 ) -> Graph<Turns> {
     let turn = move |turns: Turns, _: Context| {
         counters.count("turn");
-        let calls = if turns.results.is_empty() { &names[..] } else { &[] };
-        let update = calls.iter().fold(Update::new(), |update, name| update.send(CALL, name.to_string()));
+        let calls = if turns.results.is_empty() {
+            &names[..]
+        } else {
+            &[]
+        };
+        let update = calls.iter().fold(Update::new(), |update, name| {
+            update.send(CALL, name.to_string())
+        });
         async move { Ok(update) }
     };
     let builder = Graph::<Turns>::builder().node(TURN, turn).node(CALL, call);
@@ -207,10 +237,17 @@ async fn parallel_asks<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C>) 
         _ => {
             let state = thread.state().await.unwrap();
             let asks: Vec<&Ask> = state.asks().collect();
-            thread.resume([asks[1].answer("yb"), asks[0].answer("ya")]).await.unwrap()
+            thread
+                .resume([asks[1].answer("yb"), asks[0].answer("ya")])
+                .await
+                .unwrap()
         }
     };
-    let ids: Vec<String> = outcome.asks().iter().map(|ask| ask.id.to_string()).collect();
+    let ids: Vec<String> = outcome
+        .asks()
+        .iter()
+        .map(|ask| ask.id.to_string())
+        .collect();
     let entered = ["A", "B"].map(|name| counters.get(name));
     json!({ "shown": shown(outcome), "ids": ids, "entered": entered })
 }
@@ -302,7 +339,9 @@ async fn replay<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C>) -> Json
     };
     let asks = |_: Asked, cx: Context| async move {
         let answer: String = cx.interrupt("which?").await;
-        Ok(Update::new().put(Asked::ANSWER, Some(answer)).put(Asked::RAN, vec!["n1".into()]))
+        Ok(Update::new()
+            .put(Asked::ANSWER, Some(answer))
+            .put(Asked::RAN, vec!["n1".into()]))
     };
     let builder = Graph::<Asked>::builder()
         .node(n0.clone(), plain)
@@ -323,7 +362,11 @@ async fn replay<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C>) -> Json
     let read = |state: superstep::Snapshot| state.read::<Asked>().unwrap();
     let newest = read(thread.state().await.unwrap());
     // The head of the first branch: n1 and n2 on top of n0.
-    let old = if stage.scene == 0 { before_n1 } else { CheckpointId(5) };
+    let old = if stage.scene == 0 {
+        before_n1
+    } else {
+        CheckpointId(5)
+    };
     let old = read(thread.at(old).state().await.unwrap());
     json!({ "shown": shown(outcome.unwrap()), "newest": newest, "old": old })
 }
@@ -365,7 +408,9 @@ async fn sibling_failure<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C>
                 }
             }
         };
-        builder = builder.node(Node::new(name), node).entry(Node::<Agg>::new(name));
+        builder = builder
+            .node(Node::new(name), node)
+            .entry(Node::<Agg>::new(name));
     }
     let thread = stage.thread(&builder.build().unwrap());
     let outcome = match stage.scene {
@@ -400,13 +445,19 @@ async fn unequal_branches<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C
     for name in [&start, &b, &c, &c2, &d] {
         builder = builder.node(name.clone(), node);
     }
-    builder = builder.edge(start.clone(), b.clone()).edge(start, c.clone()).edge(c, c2.clone());
+    builder = builder
+        .edge(start.clone(), b.clone())
+        .edge(start, c.clone())
+        .edge(c, c2.clone());
     builder = match stage.scene {
         0 => builder.join([b, c2], d),
         1 => builder.edge(b, d.clone()).edge(c2, d.clone()).defer(d),
         _ => builder.edge(b, d.clone()).edge(c2, d),
     };
-    let thread = builder.build().unwrap().thread(stage.saver, format!("t{}", stage.scene));
+    let thread = builder
+        .build()
+        .unwrap()
+        .thread(stage.saver, format!("t{}", stage.scene));
     shown(thread.start(Agg::default()).await.unwrap())
 }
 

@@ -25,18 +25,30 @@ use crate::tool::{Tool, ToolError, ToolResult};
 /// ```
 pub fn read_tools(disk: Arc<Disk>) -> Vec<Tool> {
     vec![
-        tool(&disk, "ls", "Lists a directory: its entries with their kinds and sizes.", |disk, args: LsArgs| {
-            ls(disk, &args)
-        }),
-        tool(&disk, "glob", "Finds files by a pattern of their paths.", |disk, args: GlobArgs| {
-            glob(disk, &args)
-        }),
-        tool(&disk, "grep", "Finds lines in files by their text.", |disk, args: GrepArgs| {
-            grep(disk, &args)
-        }),
-        tool(&disk, "read_file", "Reads a file page by page.", |disk, args: ReadArgs| {
-            read(disk, &args)
-        }),
+        tool(
+            &disk,
+            "ls",
+            "Lists a directory: its entries with their kinds and sizes.",
+            |disk, args: LsArgs| ls(disk, &args),
+        ),
+        tool(
+            &disk,
+            "glob",
+            "Finds files by a pattern of their paths.",
+            |disk, args: GlobArgs| glob(disk, &args),
+        ),
+        tool(
+            &disk,
+            "grep",
+            "Finds lines in files by their text.",
+            |disk, args: GrepArgs| grep(disk, &args),
+        ),
+        tool(
+            &disk,
+            "read_file",
+            "Reads a file page by page.",
+            |disk, args: ReadArgs| read(disk, &args),
+        ),
     ]
 }
 
@@ -59,6 +71,8 @@ where
 
 /// Files can be slow: they must not hold up the other tasks of the superstep.
 async fn run(operation: impl FnOnce() -> Result<String, FileError> + Send + 'static) -> ToolResult {
-    let result = tokio::task::spawn_blocking(operation).await.map_err(ToolError::fatal)?;
+    let result = tokio::task::spawn_blocking(operation)
+        .await
+        .map_err(ToolError::fatal)?;
     Ok(result?.into())
 }

@@ -27,7 +27,10 @@ impl Body {
         let world = &self.rules.world;
         world.started(&self.label);
         let env = Env::new(self.rules.seen(input.0), world.counters.clone());
-        let mut host = Running { cx, rules: &self.rules };
+        let mut host = Running {
+            cx,
+            rules: &self.rules,
+        };
         let returned = ops::perform(&self.ops, env, &mut host).await;
         Ok(self.rules.returned(returned.map_err(Fault::from)?)?)
     }
@@ -60,7 +63,9 @@ impl Host for Running<'_> {
                 world.lacks(lacking.0);
                 return Ok(Value::Null);
             }
-            Err(Refusal::Invalid) => return Err(called("InvalidGraph", "a graph that cannot be built")),
+            Err(Refusal::Invalid) => {
+                return Err(called("InvalidGraph", "a graph that cannot be built"));
+            }
         };
         let writes = ops::writes(Val::Json(input))?;
         let ended = self.cx.run(&built.graph, built.rules.input(writes)).await;

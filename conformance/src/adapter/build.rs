@@ -103,7 +103,10 @@ fn describe(
     }
     builder = edges(builder, spec);
     builder = branches(builder, spec, &rules)?;
-    known(&rules, spec.interrupt_before.iter().chain(&spec.interrupt_after))?;
+    known(
+        &rules,
+        spec.interrupt_before.iter().chain(&spec.interrupt_after),
+    )?;
     Ok((builder, rules))
 }
 
@@ -151,7 +154,10 @@ fn lacking(node: &spec::Node) -> Option<Lacking> {
         (node.retry.is_some(), "retries"),
         (node.cache, "caches"),
         (node.error_handler.is_some(), "error handlers"),
-        (node.timeout.is_some() || node.delay.is_some(), "time limits"),
+        (
+            node.timeout.is_some() || node.delay.is_some(),
+            "time limits",
+        ),
     ];
     let first = needs.into_iter().find(|(needed, _)| *needed);
     first.map(|(_, what)| Lacking(what))

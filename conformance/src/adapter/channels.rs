@@ -21,12 +21,14 @@ pub(super) fn spec(name: &str, channel: &Channel) -> Result<ChannelSpec, Lacking
         Channel::Topic { accumulate: true } => {
             ChannelSpec::reduce::<Json, Json>(name, fold_with(collect))
         }
-        Channel::Reduce { op, init: Init::Zero } => {
-            ChannelSpec::reduce_from(name, op.zero(), fold_with(op.function()))
-        }
-        Channel::Reduce { op, init: Init::None } => {
-            ChannelSpec::reduce_from_first(name, fold_with(op.function()))
-        }
+        Channel::Reduce {
+            op,
+            init: Init::Zero,
+        } => ChannelSpec::reduce_from(name, op.zero(), fold_with(op.function())),
+        Channel::Reduce {
+            op,
+            init: Init::None,
+        } => ChannelSpec::reduce_from_first(name, fold_with(op.function())),
         Channel::Delta {
             op,
             snapshot_frequency,

@@ -95,7 +95,9 @@ impl Rules {
 
     /// Whether the graph around this one sees a key.
     pub(super) fn gives(&self, key: &str) -> bool {
-        self.output.as_ref().is_none_or(|output| output.iter().any(|known| known == key))
+        self.output
+            .as_ref()
+            .is_none_or(|output| output.iter().any(|known| known == key))
     }
 
     /// A state as bodies and results show it: a topic that holds nothing is not there.
@@ -113,7 +115,10 @@ impl Rules {
 
     /// What was written to a key, as results show it: without the ids that a messages reducer gave.
     pub(super) fn written(&self, key: &str, mut value: Value) -> Value {
-        if let Some(Channel::Reduce { op: Fold::Messages, .. }) = self.channels.get(key) {
+        if let Some(Channel::Reduce {
+            op: Fold::Messages, ..
+        }) = self.channels.get(key)
+        {
             without_given_ids(&mut value);
         }
         value
@@ -121,7 +126,9 @@ impl Rules {
 
     /// The update that new input makes.
     pub(super) fn input(&self, writes: Vec<(String, Write)>) -> Update {
-        let known = writes.into_iter().filter(|(key, _)| self.inputs.contains(key));
+        let known = writes
+            .into_iter()
+            .filter(|(key, _)| self.inputs.contains(key));
         self.write(Update::new(), known.collect())
     }
 
@@ -158,10 +165,12 @@ impl Rules {
         if !items.iter().any(|item| matches!(item, Item::Command(_))) {
             return Err(Fault::InvalidUpdate);
         }
-        items.into_iter().try_fold(Update::new(), |update, item| match item {
-            Item::Update(value) => Ok(self.write(update, self.plain(value)?)),
-            Item::Command(command) => self.command(update, command),
-        })
+        items
+            .into_iter()
+            .try_fold(Update::new(), |update, item| match item {
+                Item::Update(value) => Ok(self.write(update, self.plain(value)?)),
+                Item::Command(command) => self.command(update, command),
+            })
     }
 
     /// Adds a command's writes and targets.
@@ -238,7 +247,9 @@ fn overwritten(write: Write) -> Write {
 }
 
 fn overwrite_value(members: &Map<String, Value>) -> Option<Value> {
-    let tagged = members.get("type").is_some_and(|tag| tag == "__overwrite__");
+    let tagged = members
+        .get("type")
+        .is_some_and(|tag| tag == "__overwrite__");
     match members.len() {
         1 => members.get("__overwrite__").cloned(),
         2 if tagged => members.get("value").cloned(),
@@ -260,7 +271,9 @@ fn triggers(spec: &Graph, node: &str) -> Vec<String> {
         Sources::One(_) => None,
         Sources::All(sources) => Some(format!("join:{}:{node}", sources.join("+"))),
     });
-    std::iter::once(format!("branch:to:{node}")).chain(joins).collect()
+    std::iter::once(format!("branch:to:{node}"))
+        .chain(joins)
+        .collect()
 }
 
 /// The graph that a body runs, or the first that it calls.

@@ -16,7 +16,9 @@ use super::{BoxError, Lacking};
 use crate::expr::{Env, Val};
 use crate::ops::{self, Command};
 use crate::result::{Answered, Done, Dump, Failure, HistoryRead, Outcome, StateRead};
-use crate::spec::{self, Action, Breakpoints, Durability, Invoke, Mode, ReadHistory, ReadState, Ref, Saver};
+use crate::spec::{
+    self, Action, Breakpoints, Durability, Invoke, Mode, ReadHistory, ReadState, Ref, Saver,
+};
 
 /// A graph, its threads, and what the script has seen of them so far.
 pub(super) struct Session {
@@ -56,7 +58,12 @@ macro_rules! broken {
         }
     )* };
 }
-broken!(Lacking, crate::expr::EvalError, superstep::channels::CodecError, super::fault::Fault);
+broken!(
+    Lacking,
+    crate::expr::EvalError,
+    superstep::channels::CodecError,
+    super::fault::Fault
+);
 
 /// The recorded form of an action's end.
 fn answered<T>(result: Result<T, Stop>) -> Result<Answered<T>, BoxError> {
@@ -104,7 +111,9 @@ impl Session {
             Action::Update(_) => return Err(Lacking("edits of a state").into()),
             Action::Bulk(_) => return Err(Lacking("edits of a state in bulk").into()),
             // Its form is that of another layout; no comparison looks at it.
-            Action::Raw(_) => Done::Raw(Answered::Gave(Dump { checkpoints: Vec::new() })),
+            Action::Raw(_) => Done::Raw(Answered::Gave(Dump {
+                checkpoints: Vec::new(),
+            })),
             Action::ClearCache(_) => return Err(Lacking("caches").into()),
         })
     }
@@ -147,12 +156,19 @@ impl Session {
         let asked = invoke.stream.as_deref().unwrap_or_default();
         // Values are the output, and checkpoints tell how tasks are ordered.
         let always = Modes::VALUES | Modes::CHECKPOINTS;
-        let modes = asked.iter().fold(always, |modes, mode| modes | of_mode(*mode));
+        let modes = asked
+            .iter()
+            .fold(always, |modes, mode| modes | of_mode(*mode));
         let mut stream = match invoke.subgraphs {
             true => run.stream_nested(modes),
             false => run.stream(modes),
         };
-        let mut seen = Events::new(&self.built.rules, &invoke.thread, asked, invoke.at.is_some());
+        let mut seen = Events::new(
+            &self.built.rules,
+            &invoke.thread,
+            asked,
+            invoke.at.is_some(),
+        );
         while let Some(part) = stream.next().await {
             seen.add(part)?;
         }
@@ -161,7 +177,8 @@ impl Session {
             *events = shown;
         }
         let asks = stream.outcome().await?.asks().to_vec();
-        self.asked.extend(asks.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
+        self.asked
+            .extend(asks.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
         Ok((values, asks))
     }
 
@@ -187,7 +204,11 @@ impl Session {
     }
 
     /// The run that an action asks for.
-    async fn enter(&self, thread: &Thread<Json>, invoke: &Invoke) -> Result<RunBuilder<Json>, Stop> {
+    async fn enter(
+        &self,
+        thread: &Thread<Json>,
+        invoke: &Invoke,
+    ) -> Result<RunBuilder<Json>, Stop> {
         if let Some(command) = &invoke.command {
             return self.command(thread, command, invoke).await;
         }
@@ -247,7 +268,9 @@ impl Session {
         if strict && by_id.is_empty() {
             return Err(unknown_interrupt("empty_map").into());
         }
-        let wanted = by_id.into_iter().filter(|(id, _)| strict || open.contains(id));
+        let wanted = by_id
+            .into_iter()
+            .filter(|(id, _)| strict || open.contains(id));
         Ok(wanted.map(|(id, value)| Answer::to(id, value)).collect())
     }
 
@@ -271,11 +294,20 @@ impl Session {
         let thread = self.thread(&read.thread, read.at.as_ref()).await?;
         let state = thread.state().await?;
         let rules = &self.built.rules;
-        if read.subgraphs && state.tasks.iter().any(|task| rules.inside(&task.node).is_some()) {
+        if read.subgraphs
+            && state
+                .tasks
+                .iter()
+                .any(|task| rules.inside(&task.node).is_some())
+        {
             return Err(Lacking("states of nested graphs").into());
         }
         self.save(read.save.as_deref(), state.checkpoint);
-        let view = if read.at.is_some() { View::Record } else { View::Live };
+        let view = if read.at.is_some() {
+            View::Record
+        } else {
+            View::Live
+        };
         let snapshot = snapshot(self.place(&read.thread), &state, view)?;
         Ok(StateRead { snapshot })
     }
@@ -291,7 +323,9 @@ impl Session {
         let picked = states.get(pick).and_then(|state| state.checkpoint);
         self.save(read.save.as_deref(), picked);
         let place = self.place(&read.thread);
-        let shown = states.iter().map(|state| snapshot(place, state, View::Record));
+        let shown = states
+            .iter()
+            .map(|state| snapshot(place, state, View::Record));
         let mut snapshots = shown.collect::<Result<Vec<_>, _>>()?;
         if let Some(filter) = &read.filter {
             snapshots.retain(|snapshot| matches(snapshot, filter));
@@ -344,8 +378,14 @@ impl Session {
 /// checkpoint whether or not they were answered since.
 async fn open(thread: &Thread<Json>, addressed: bool) -> Result<Vec<AskId>, Stop> {
     let state = thread.state().await?;
-    let asking = state.tasks.iter().filter(|task| addressed || !task.finished);
-    Ok(asking.flat_map(|task| &task.asks).map(|ask| ask.id).collect())
+    let asking = state
+        .tasks
+        .iter()
+        .filter(|task| addressed || !task.finished);
+    Ok(asking
+        .flat_map(|task| &task.asks)
+        .map(|ask| ask.id)
+        .collect())
 }
 
 /// An object whose keys all look like ids of questions counts as answers by id, even an empty one.

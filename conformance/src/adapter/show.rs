@@ -34,7 +34,10 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     /// A checkpoint's id. Each namespace of each thread counts its own.
     fn checkpoint(self, namespace: &str, id: CheckpointId) -> String {
-        token(Kind::Checkpoint, format!("{}/{namespace}/{id}", self.thread))
+        token(
+            Kind::Checkpoint,
+            format!("{}/{namespace}/{id}", self.thread),
+        )
     }
 }
 
@@ -72,14 +75,21 @@ pub(super) enum View {
 pub(super) fn snapshot(place: Place<'_>, read: &engine::Snapshot, view: View) -> Shown<Snapshot> {
     let rules = place.rules;
     let ordered = ordered(rules, &read.tasks, Order::Definition);
-    let due = ordered.iter().filter(|task| view == View::Record || !task.finished);
+    let due = ordered
+        .iter()
+        .filter(|task| view == View::Record || !task.finished);
     let next = due.map(|task| task.node.to_string()).collect();
-    let tasks: Vec<TaskState> =
-        ordered.iter().map(|state| task(place, state)).collect::<Shown<_>>()?;
+    let tasks: Vec<TaskState> = ordered
+        .iter()
+        .map(|state| task(place, state))
+        .collect::<Shown<_>>()?;
     Ok(Snapshot {
         values: rules.seen(read.values.json()?),
         next,
-        interrupts: tasks.iter().flat_map(|task| task.interrupts.clone()).collect(),
+        interrupts: tasks
+            .iter()
+            .flat_map(|task| task.interrupts.clone())
+            .collect(),
         tasks,
         ..bare(place, read)
     })
@@ -160,7 +170,11 @@ fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskState> {
     let id = token(Kind::Task, state.id);
     let separator = if place.namespace.is_empty() { "" } else { "|" };
     let address = |_| Address {
-        ns: format!("{}{separator}{}:{id}", namespace(place.namespace), state.node),
+        ns: format!(
+            "{}{separator}{}:{id}",
+            namespace(place.namespace),
+            state.node
+        ),
     };
     let nested = place.rules.inside(&state.node).map(address);
     let writes = state.writes.as_ref();
@@ -168,7 +182,9 @@ fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskState> {
         name: state.node.to_string(),
         error: state.error.as_deref().map(bare_name),
         interrupts: questions(&state.asks),
-        result: writes.map(|writes| result(place.rules, writes)).transpose()?,
+        result: writes
+            .map(|writes| result(place.rules, writes))
+            .transpose()?,
         state: nested.map(Nested::Address),
         id,
     })
@@ -178,13 +194,20 @@ fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskState> {
 fn result(rules: &Rules, writes: &[(Name, Write)]) -> Shown<Value> {
     let mut by_key = BTreeMap::<&str, Vec<Value>>::new();
     for (key, value) in writes {
-        by_key.entry(key).or_default().push(written(rules, key, value)?);
+        by_key
+            .entry(key)
+            .or_default()
+            .push(written(rules, key, value)?);
     }
     let members = by_key.into_iter().map(|(key, mut values)| {
         let last = values.pop().unwrap_or_default();
         let several = !values.is_empty();
         values.push(last.clone());
-        let value = if several { json!({ "$writes": values }) } else { last };
+        let value = if several {
+            json!({ "$writes": values })
+        } else {
+            last
+        };
         (key.to_owned(), value)
     });
     Ok(members.collect::<Map<_, _>>().into())
@@ -274,18 +297,25 @@ impl<'a> Events<'a> {
         };
         let ns = Arc::clone(&first.namespace);
         let rules = self.rules.at(&ns);
-        let (mut starts, known): (Vec<Part>, Vec<Part>) =
-            begun.into_iter().partition(|part| started(&part.event).is_some());
+        let (mut starts, known): (Vec<Part>, Vec<Part>) = begun
+            .into_iter()
+            .partition(|part| started(&part.event).is_some());
         if let Some(on) = self.stands.get(&*ns) {
             let finished = on.tasks.iter().filter(|task| task.finished);
             for task in finished {
                 starts.push(handed_back(&ns, rules, on, task)?);
             }
             let order = Order::of_run(on.source, self.forks);
-            let ids: Vec<_> = ordered(rules, &on.tasks, order).iter().map(|task| task.id).collect();
+            let ids: Vec<_> = ordered(rules, &on.tasks, order)
+                .iter()
+                .map(|task| task.id)
+                .collect();
             starts.sort_by_key(|part| ids.iter().position(|id| Some(*id) == started(&part.event)));
         }
-        starts.iter().chain(&known).try_for_each(|part| self.tell(part))
+        starts
+            .iter()
+            .chain(&known)
+            .try_for_each(|part| self.tell(part))
     }
 
     fn tell(&mut self, part: &Part) -> Shown<()> {
@@ -344,12 +374,7 @@ impl<'a> Events<'a> {
     }
 
     /// A checkpoint as its event shows it: without open questions beside those of the tasks.
-    fn checkpoint(
-        &self,
-        rules: &Rules,
-        read: &engine::Snapshot,
-        namespace: &str,
-    ) -> Shown<Value> {
+    fn checkpoint(&self, rules: &Rules, read: &engine::Snapshot, namespace: &str) -> Shown<Value> {
         let order = Order::of_run(read.source, self.forks);
         let place = Place {
             rules,
@@ -357,14 +382,17 @@ impl<'a> Events<'a> {
             namespace,
         };
         let ordered = ordered(rules, &read.tasks, order);
-        let mut tasks =
-            ordered.iter().map(|state| task(place, state)).collect::<Shown<Vec<_>>>()?;
+        let mut tasks = ordered
+            .iter()
+            .map(|state| task(place, state))
+            .collect::<Shown<Vec<_>>>()?;
         for task in &mut tasks {
             if task.error.is_some() {
                 task.interrupts.clear();
                 task.result = None;
             }
-            if let (Some(Value::Object(members)), false) = (&mut task.result, namespace.is_empty()) {
+            if let (Some(Value::Object(members)), false) = (&mut task.result, namespace.is_empty())
+            {
                 members.retain(|key, _| rules.gives(key));
             }
             task.result = task.result.take().filter(|result| *result != json!({}));

@@ -276,7 +276,10 @@ impl<S: State> GraphBuilder<S> {
         let mut joins = Vec::new();
         for (from, to) in &self.joins {
             let mut sources: Vec<NodeIx> = Vec::new();
-            for source in from.iter().filter_map(|name| find(name, Problem::UnknownSource)) {
+            for source in from
+                .iter()
+                .filter_map(|name| find(name, Problem::UnknownSource))
+            {
                 if !sources.contains(&source) {
                     sources.push(source);
                 }

@@ -48,7 +48,11 @@ impl<S: State> Graph<S> {
     /// Its id is drawn by lot, so that its tasks have ids of their own too.
     pub fn detached(&self) -> Thread<S> {
         let lot = RandomState::new().build_hasher().finish();
-        Thread::new(self.clone(), None, Place::root(format!("detached-{lot:016x}")))
+        Thread::new(
+            self.clone(),
+            None,
+            Place::root(format!("detached-{lot:016x}")),
+        )
     }
 }
 

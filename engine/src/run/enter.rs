@@ -155,7 +155,9 @@ impl Run {
         for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
             let mut record = Record::open(&task.record)?;
             if task.child.is_some() && !record.asks.is_empty() {
-                record.answers.retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
+                record
+                    .answers
+                    .retain(|(id, _)| record.asks.iter().all(|ask| ask.id != *id));
                 record.state = RecordState::Open;
                 self.records.entry(task.id).or_insert(record);
             }

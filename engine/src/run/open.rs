@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use superstep_channels::Write;
 use superstep_checkpoint::{
-    Channel as Stored, Checkpointer, CheckpointId, Header, Loaded, Place, Source, StoredTask,
+    Channel as Stored, CheckpointId, Checkpointer, Header, Loaded, Place, Source, StoredTask,
     decode_log,
     frame::{self, FrameError},
 };
@@ -200,7 +200,9 @@ impl Run {
         let mut logs = Logs::new();
         for (name, bytes) in saver.logs(&self.place, id).await? {
             let channel = self.core.channel(&name)?;
-            let logged = self.logged(channel, &bytes).map_err(RunError::unreadable(&name, id))?;
+            let logged = self
+                .logged(channel, &bytes)
+                .map_err(RunError::unreadable(&name, id))?;
             logs.insert(channel, logged);
         }
         Ok(logs)

@@ -42,7 +42,9 @@ impl Run {
             results.insert(*id, (record, done));
         }
         let plan = self.due();
-        let finished = plan.iter().filter_map(|task| results.get(&task.id)?.1.as_ref());
+        let finished = plan
+            .iter()
+            .filter_map(|task| results.get(&task.id)?.1.as_ref());
         let values = self.values_with([finished.collect()])?;
         Ok(self.snapshot(values, &plan, &results))
     }
@@ -136,7 +138,9 @@ impl Run {
                 writes.entry(*channel).or_default().push(write.clone());
             }
             for (channel, writes) in writes {
-                let cell = cells.entry(channel).or_insert_with(|| self.cells[channel].duplicate());
+                let cell = cells
+                    .entry(channel)
+                    .or_insert_with(|| self.cells[channel].duplicate());
                 cell.write(writes)?;
             }
         }
@@ -195,7 +199,9 @@ impl Run {
                 Path::Send(at, payload) => Some((*at, payload.clone())),
                 Path::State => None,
             },
-            asks: result.map(|(record, _)| record.asks.clone()).unwrap_or_default(),
+            asks: result
+                .map(|(record, _)| record.asks.clone())
+                .unwrap_or_default(),
             error: result.and_then(|(record, _)| record.error.clone()),
             writes: done.map(|done| self.named(done)),
             finished: done.is_some(),
@@ -206,6 +212,8 @@ impl Run {
     pub(super) fn named(&self, done: &Done) -> Vec<(Name, Write)> {
         let name = |at: ChannelIx| self.core.channels[at].name().clone();
         let writes = done.writes.iter();
-        writes.map(|(at, write)| (name(*at), write.clone())).collect()
+        writes
+            .map(|(at, write)| (name(*at), write.clone()))
+            .collect()
     }
 }

@@ -75,13 +75,24 @@ impl Run {
     async fn save_refused(&self, mut tasks: Vec<StoredTask>) -> Result<(), RunError> {
         let mut logs = Logs::new();
         for (&channel, bytes) in &self.dirty.logs {
-            let what = format!("writes to channel `{}` cannot be read back", self.core.channels[channel].name());
+            let what = format!(
+                "writes to channel `{}` cannot be read back",
+                self.core.channels[channel].name()
+            );
             let logged = self.logged(channel, bytes);
-            logs.insert(channel, logged.map_err(|error| RunError::Stored { what, source: error.into() })?);
+            logs.insert(
+                channel,
+                logged.map_err(|error| RunError::Stored {
+                    what,
+                    source: error.into(),
+                })?,
+            );
         }
         for task in &mut tasks {
             let mut record = Record::open(&task.record)?;
-            if let Some(done) = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())? {
+            if let Some(done) =
+                self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())?
+            {
                 record.state = store_done(&self.core, &done, false)?;
             }
             task.record = record.seal()?;

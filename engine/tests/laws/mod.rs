@@ -98,7 +98,15 @@ impl Picture {
             source: snapshot.source,
             step: snapshot.step,
             values: stored(snapshot.values.json().unwrap()),
-            tasks: tasks.map(|task| (task.id, task.node.clone(), task.send.as_ref().map(|(at, _)| *at))).collect(),
+            tasks: tasks
+                .map(|task| {
+                    (
+                        task.id,
+                        task.node.clone(),
+                        task.send.as_ref().map(|(at, _)| *at),
+                    )
+                })
+                .collect(),
             parents: snapshot.parents.clone(),
         }
     }
@@ -228,7 +236,11 @@ async fn forks_leave_the_rest_alone<C: Checkpointer + Clone + 'static>(
         }
         let after = records(&open(world, &reopen())).await;
         let old = |id: &CheckpointId| before.contains_key(id);
-        let kept = after.clone().into_iter().filter(|(id, _)| old(id)).collect::<BTreeMap<_, _>>();
+        let kept = after
+            .clone()
+            .into_iter()
+            .filter(|(id, _)| old(id))
+            .collect::<BTreeMap<_, _>>();
         prop_assert_eq!(&kept, &before, "fork at {}", at);
         before = after;
     }

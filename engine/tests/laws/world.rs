@@ -96,9 +96,11 @@ impl Cell {
             Cell::Ephemeral => ChannelSpec::ephemeral::<Json>(name).unguarded(),
             Cell::Untracked => ChannelSpec::untracked::<Json>(name).unguarded(),
             Cell::Topic => ChannelSpec::topic::<Vec<String>, _>(name, append::<String>),
-            Cell::First => ChannelSpec::reduce_from_first::<String>(name, |all: &mut String, one: String| {
-                all.push_str(&one);
-            }),
+            Cell::First => {
+                ChannelSpec::reduce_from_first::<String>(name, |all: &mut String, one: String| {
+                    all.push_str(&one);
+                })
+            }
             Cell::Every => ChannelSpec::reduce::<Vec<String>, String>(name, Vec::push)
                 .as_delta(Snapshots::Every(2)),
             Cell::Amortised => ChannelSpec::reduce::<Vec<String>, _>(name, append::<String>)
@@ -114,7 +116,10 @@ impl Cell {
             Cell::Every => (Value::new(text.clone()), list()),
             // Long enough that a few of them are worth a snapshot.
             Cell::Amortised => (Value::new(vec![text.repeat(60)]), list()),
-            _ => (Value::new(Json(json!(text))), Value::new(Json(json!({ "over": text })))),
+            _ => (
+                Value::new(Json(json!(text))),
+                Value::new(Json(json!({ "over": text }))),
+            ),
         };
         match overwrite {
             true => update.overwrite_value(self.name(), whole),
@@ -153,7 +158,13 @@ impl Plan {
             return Ok(update);
         }
         for depth in self.sends {
-            update = update.send(JOB, Job { depth, from: text.clone() });
+            update = update.send(
+                JOB,
+                Job {
+                    depth,
+                    from: text.clone(),
+                },
+            );
         }
         Ok(match self.goto {
             Some(to) => update.goto(world.node(to)),
@@ -172,10 +183,18 @@ async fn job(job: Job, _: Context) -> NodeResult {
     }
     let text = format!("job of {}", job.from);
     let update = Cell::Every.write(Update::new(), text.clone(), false);
-    let update = Cell::Topic.write(update, text, false).put_value(TICKS, Value::new(1i64));
+    let update = Cell::Topic
+        .write(update, text, false)
+        .put_value(TICKS, Value::new(1i64));
     Ok(match job.depth {
         0 => update,
-        depth => update.send(JOB, Job { depth: depth - 1, from: job.from }),
+        depth => update.send(
+            JOB,
+            Job {
+                depth: depth - 1,
+                from: job.from,
+            },
+        ),
     })
 }
 
@@ -207,9 +226,15 @@ impl World {
 
     /// The graph. Callers see all channels but the untracked one.
     pub(crate) fn graph(&self) -> Graph<Json> {
-        let seen = CELLS.iter().filter(|cell| **cell != Cell::Untracked).map(|cell| cell.name());
+        let seen = CELLS
+            .iter()
+            .filter(|cell| **cell != Cell::Untracked)
+            .map(|cell| cell.name());
         let mut builder = Graph::<Json>::builder()
-            .channel(ChannelSpec::reduce::<i64, i64>(TICKS, |all: &mut i64, one| *all += one))
+            .channel(ChannelSpec::reduce::<i64, i64>(
+                TICKS,
+                |all: &mut i64, one| *all += one,
+            ))
             .node(JOB, job)
             .output(seen.chain([TICKS]));
         for cell in CELLS {
@@ -271,7 +296,17 @@ fn plan(at: usize, nodes: usize) -> impl Strategy<Value = Plan> {
             edges.retain(|&to| to < nodes);
             // A nested node counts no tick, so it must not lead back.
             let branch = branch.filter(|_| !nested);
-            Plan { writes, edges, goto, branch, sends, yields, deferred, asks, nested }
+            Plan {
+                writes,
+                edges,
+                goto,
+                branch,
+                sends,
+                yields,
+                deferred,
+                asks,
+                nested,
+            }
         },
     )
 }

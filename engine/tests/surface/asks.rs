@@ -10,9 +10,11 @@ use super::{Count, Log, alone, asking, done, line, log, message, node, paused};
 
 /// Three nodes that ask in one superstep.
 fn three() -> Graph<Log> {
-    let builder = ["a", "b", "c"].into_iter().fold(Graph::<Log>::builder(), |builder, name| {
-        builder.node(node(name), asking).entry(node(name))
-    });
+    let builder = ["a", "b", "c"]
+        .into_iter()
+        .fold(Graph::<Log>::builder(), |builder, name| {
+            builder.node(node(name), asking).entry(node(name))
+        });
     builder.build().unwrap()
 }
 
@@ -23,11 +25,22 @@ async fn several_questions_are_answered_one_after_the_other() {
     let asks = paused(thread.start(Log::default()).await);
     let payloads: Vec<String> = asks.iter().map(|ask| ask.payload().unwrap()).collect();
     assert_eq!(payloads, ["a?", "b?", "c?"]);
-    let [a, b, c] = &asks[..] else { panic!("{asks:?}") };
-    assert_eq!(paused(thread.resume([b.answer("second")]).await), [a.clone(), c.clone()]);
-    assert_eq!(paused(thread.resume([c.answer("third")]).await), [a.clone()]);
+    let [a, b, c] = &asks[..] else {
+        panic!("{asks:?}")
+    };
+    assert_eq!(
+        paused(thread.resume([b.answer("second")]).await),
+        [a.clone(), c.clone()]
+    );
+    assert_eq!(
+        paused(thread.resume([c.answer("third")]).await),
+        [a.clone()]
+    );
     let state = thread.state().await.unwrap();
-    assert_eq!(state.read::<Log>().unwrap(), log(&["b: second", "c: third"]));
+    assert_eq!(
+        state.read::<Log>().unwrap(),
+        log(&["b: second", "c: third"])
+    );
     assert_eq!(state.asks().collect::<Vec<_>>(), [a]);
     // The last one needs no id.
     let end = done(thread.resume([Answer::only("first")]).await);
@@ -40,7 +53,10 @@ async fn an_answer_without_id_fits_one_question_only() {
     let thread = three().thread(&store, "t");
     let asks = paused(thread.start(Log::default()).await);
     let ambiguous = thread.resume([Answer::only("x")]).await;
-    assert!(matches!(ambiguous, Err(RunError::Answer(AnswerError::Ambiguous { open: 3 }))));
+    assert!(matches!(
+        ambiguous,
+        Err(RunError::Answer(AnswerError::Ambiguous { open: 3 }))
+    ));
     insta::assert_snapshot!(message(ambiguous), @"3 questions are open: say by id which one is answered");
     assert_eq!(paused(thread.proceed().await), asks);
 }
@@ -54,12 +70,24 @@ async fn an_answer_to_no_open_question_is_refused() {
     let again = thread.resume([asks[0].answer("y")]).await;
     assert!(matches!(again, Err(RunError::Answer(AnswerError::NotOpen(id))) if id == asks[0].id));
     // One bad answer spoils the call: the good one beside it is not taken either.
-    let mixed = thread.resume([asks[1].answer("x"), asks[0].answer("y")]).await;
-    assert!(matches!(mixed, Err(RunError::Answer(AnswerError::NotOpen(_)))));
+    let mixed = thread
+        .resume([asks[1].answer("x"), asks[0].answer("y")])
+        .await;
+    assert!(matches!(
+        mixed,
+        Err(RunError::Answer(AnswerError::NotOpen(_)))
+    ));
     assert_eq!(thread.state().await.unwrap().asks().count(), 2);
-    let twice = thread.resume([asks[1].answer("x"), asks[1].answer("y")]).await;
-    assert!(matches!(twice, Err(RunError::Answer(AnswerError::NotOpen(_)))));
-    let rest = thread.resume([asks[1].answer("x"), asks[2].answer("x")]).await;
+    let twice = thread
+        .resume([asks[1].answer("x"), asks[1].answer("y")])
+        .await;
+    assert!(matches!(
+        twice,
+        Err(RunError::Answer(AnswerError::NotOpen(_)))
+    ));
+    let rest = thread
+        .resume([asks[1].answer("x"), asks[2].answer("x")])
+        .await;
     assert_eq!(done(rest), log(&["a: x", "b: x", "c: x"]));
     let nothing = thread.resume([Answer::only("x")]).await;
     insta::assert_snapshot!(message(nothing), @"no question is open");
@@ -101,7 +129,10 @@ async fn a_node_asks_several_times_in_order() {
     let second = paused(thread.resume([Answer::only("one")]).await);
     assert_ne!(first[0].id, second[0].id);
     assert_eq!(second[0].payload.0, json!({ "after": "one" }));
-    assert_eq!(done(thread.resume([Answer::only("two")]).await), log(&["one, two"]));
+    assert_eq!(
+        done(thread.resume([Answer::only("two")]).await),
+        log(&["one, two"])
+    );
 }
 
 /// Pauses on one question, whatever the node tries, and takes the answer afterwards.
@@ -110,7 +141,10 @@ async fn cannot_swallow(handler: impl superstep::Handler<Log>) {
     let thread = alone(handler).thread(&store, "t");
     let asks = paused(thread.start(Log::default()).await);
     assert_eq!(asks.len(), 1);
-    assert_eq!(done(thread.resume([asks[0].answer("yes")]).await), log(&["yes"]));
+    assert_eq!(
+        done(thread.resume([asks[0].answer("yes")]).await),
+        log(&["yes"])
+    );
 }
 
 // The clock is paused: if the engine waited for the node, its timeout would be over at once.
@@ -132,7 +166,11 @@ async fn a_node_cannot_swallow_its_own_question() {
     .await;
     cannot_swallow(|_: Log, cx: Context| async move {
         let asked = cx.interrupt::<String>("spawn?");
-        Ok(line(tokio::spawn(asked).await.unwrap_or_else(|_| "swallowed".into())))
+        Ok(line(
+            tokio::spawn(asked)
+                .await
+                .unwrap_or_else(|_| "swallowed".into()),
+        ))
     })
     .await;
     cannot_swallow(|_: Log, cx: Context| async move {
@@ -156,7 +194,9 @@ async fn a_node_can_ask_two_questions_at_once() {
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
     let asks = paused(thread.start(Log::default()).await);
-    let [one, two] = &asks[..] else { panic!("{asks:?}") };
+    let [one, two] = &asks[..] else {
+        panic!("{asks:?}")
+    };
     assert_eq!(paused(thread.resume([two.answer(2)]).await), [one.clone()]);
     assert_eq!(done(thread.resume([one.answer(1)]).await), log(&["1 2"]));
 }

@@ -14,9 +14,11 @@ fn every_problem_is_reported_at_once() {
         .node(node("__hidden"), named)
         .node(node("pipe|colon:"), named)
         .node(node(""), named)
-        .node_reading(Node::<Json>::new("reads"), ["lines", "nowhere"], |_: Json, _| async {
-            Ok(Update::new())
-        })
+        .node_reading(
+            Node::<Json>::new("reads"),
+            ["lines", "nowhere"],
+            |_: Json, _| async { Ok(Update::new()) },
+        )
         .channel(ChannelSpec::last::<u32>("lines"))
         .channel(ChannelSpec::last::<u32>("__private"))
         .output(["lines", "nothing"])
@@ -24,7 +26,10 @@ fn every_problem_is_reported_at_once() {
         .edge(node("from nowhere"), node("a"))
         .branch(node("branch from nowhere"), |_| None::<Node<Log>>)
         .join(Vec::<Node<Log>>::new(), node("a"))
-        .join([node("a"), node("join from nowhere")], node("join to nowhere"))
+        .join(
+            [node("a"), node("join from nowhere")],
+            node("join to nowhere"),
+        )
         .build()
         .unwrap_err();
     insta::assert_snapshot!(error, @"
@@ -49,7 +54,10 @@ fn every_problem_is_reported_at_once() {
 
 #[test]
 fn a_graph_needs_an_entry_that_is_there() {
-    let error = Graph::<Log>::builder().entry(node("nowhere")).build().unwrap_err();
+    let error = Graph::<Log>::builder()
+        .entry(node("nowhere"))
+        .build()
+        .unwrap_err();
     insta::assert_snapshot!(error, @"
     graph `graph` cannot be built:
     - an edge leads to `nowhere`, which is no node

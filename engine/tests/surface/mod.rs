@@ -22,7 +22,9 @@ struct Log {
 }
 
 fn log(lines: &[&str]) -> Log {
-    Log { lines: lines.iter().map(|line| line.to_string()).collect() }
+    Log {
+        lines: lines.iter().map(|line| line.to_string()).collect(),
+    }
 }
 
 fn line(text: impl Into<String>) -> Update {
@@ -46,7 +48,9 @@ fn node(name: &'static str) -> Node<Log> {
 
 /// Nodes that write their names.
 fn nodes(names: &[&'static str]) -> GraphBuilder<Log> {
-    names.iter().fold(Graph::<Log>::builder(), |builder, name| builder.node(node(name), named))
+    names.iter().fold(Graph::<Log>::builder(), |builder, name| {
+        builder.node(node(name), named)
+    })
 }
 
 /// The same, one after the other.
@@ -64,7 +68,11 @@ fn linked(builder: GraphBuilder<Log>, names: &[&'static str]) -> GraphBuilder<Lo
 
 /// A graph of one node.
 fn alone(handler: impl superstep::Handler<Log>) -> Graph<Log> {
-    Graph::<Log>::builder().node(node("only"), handler).entry(node("only")).build().unwrap()
+    Graph::<Log>::builder()
+        .node(node("only"), handler)
+        .entry(node("only"))
+        .build()
+        .unwrap()
 }
 
 /// Counts how often something ran.

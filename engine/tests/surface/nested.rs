@@ -26,7 +26,9 @@ fn as_node(count: &Count) -> Graph<Log> {
         .node(node("before"), named)
         .subgraph(node("sub"), &inner(count))
         .node(node("behind"), named);
-    linked(builder, &["before", "sub", "behind"]).build().unwrap()
+    linked(builder, &["before", "sub", "behind"])
+        .build()
+        .unwrap()
 }
 
 /// The same with a node that runs the inner graph itself, and counts how often it begins.
@@ -45,12 +47,17 @@ fn inside_a_node(count: &Count, begun: &Count) -> Graph<Log> {
         .node(node("before"), named)
         .node(node("sub"), calls)
         .node(node("behind"), named);
-    linked(builder, &["before", "sub", "behind"]).build().unwrap()
+    linked(builder, &["before", "sub", "behind"])
+        .build()
+        .unwrap()
 }
 
 /// The checkpoints of the nested graph that asks.
 async fn nested_checkpoints(store: &MemoryCheckpointer, ask: &Ask) -> usize {
-    let place = Place { namespace: ask.namespace.as_str().into(), ..Place::root("t") };
+    let place = Place {
+        namespace: ask.namespace.as_str().into(),
+        ..Place::root("t")
+    };
     store.list(&place, None, 100).await.unwrap().len()
 }
 
@@ -61,14 +68,28 @@ async fn a_graph_as_a_node_pauses_and_goes_on_in_the_middle() {
     let thread = as_node(&count).thread(&store, "t");
     let asks = paused(thread.start(Log::default()).await);
     let task = thread.state().await.unwrap().tasks[0].id;
-    assert_eq!((&*asks[0].node, &asks[0].namespace), ("y", &format!("sub:{task}")));
+    assert_eq!(
+        (&*asks[0].node, &asks[0].namespace),
+        ("y", &format!("sub:{task}"))
+    );
     // The input due, the input applied, x.
     assert_eq!(nested_checkpoints(&store, &asks[0]).await, 3);
-    assert_eq!(thread.state().await.unwrap().asks().collect::<Vec<_>>(), [&asks[0]]);
+    assert_eq!(
+        thread.state().await.unwrap().asks().collect::<Vec<_>>(),
+        [&asks[0]]
+    );
 
     // Taken up without an answer it asks the same again, and the node that finished does not run again.
-    assert_eq!(paused(as_node(&count).thread(&store, "t").proceed().await), asks);
-    let end = done(as_node(&count).thread(&store, "t").resume([asks[0].answer("ok")]).await);
+    assert_eq!(
+        paused(as_node(&count).thread(&store, "t").proceed().await),
+        asks
+    );
+    let end = done(
+        as_node(&count)
+            .thread(&store, "t")
+            .resume([asks[0].answer("ok")])
+            .await,
+    );
     // Both graphs fold `lines`: the nested one begins with what was there, and all it has is appended.
     assert_eq!(end, log(&["before", "before", "x", "y: ok", "z", "behind"]));
     assert_eq!(count.get(), 1);
@@ -99,7 +120,11 @@ async fn two_runs_inside_a_node_keep_apart() {
         async move {
             let first = cx.run(&inner, log(&["1"])).await?;
             let second = cx.run(&inner, log(&["2"])).await?;
-            Ok(line(format!("{} / {}", first.lines.join("+"), second.lines.join("+"))))
+            Ok(line(format!(
+                "{} / {}",
+                first.lines.join("+"),
+                second.lines.join("+")
+            )))
         }
     });
     let store = MemoryCheckpointer::new();
@@ -115,7 +140,9 @@ async fn two_runs_inside_a_node_keep_apart() {
 #[tokio::test]
 async fn a_failure_inside_names_both_nodes() {
     let inner = super::alone(|_: Log, _: Context| async { Err("no luck".into()) });
-    let graph = Graph::<Log>::builder().subgraph(node("sub"), &inner).entry(node("sub"));
+    let graph = Graph::<Log>::builder()
+        .subgraph(node("sub"), &inner)
+        .entry(node("sub"));
     let graph = graph.build().unwrap();
     let error = message(graph.detached().start(Log::default()).await);
     insta::assert_snapshot!(error, @"node `sub` failed: node `only` failed: no luck");
@@ -130,7 +157,10 @@ async fn a_wrong_answer_inside_leaves_the_question_open() {
     let wrong = message(thread.resume([asks[0].answer(7)]).await);
     let wrong = wrong.replace(&asks[0].id.to_string(), "ID");
     insta::assert_snapshot!(wrong, @"node `sub` failed: node `y` failed: the answer to question ID is not what the node takes: invalid type: integer `7`, expected a string");
-    assert_eq!(thread.state().await.unwrap().asks().collect::<Vec<_>>(), [&asks[0]]);
+    assert_eq!(
+        thread.state().await.unwrap().asks().collect::<Vec<_>>(),
+        [&asks[0]]
+    );
     done(thread.resume([asks[0].answer("ok")]).await);
     assert_eq!(count.get(), 1);
 }
@@ -139,7 +169,9 @@ async fn a_wrong_answer_inside_leaves_the_question_open() {
 async fn three_levels_answer_through() {
     let count = Count::default();
     let middle = as_node(&count);
-    let outer = Graph::<Log>::builder().subgraph(node("outer"), &middle).entry(node("outer"));
+    let outer = Graph::<Log>::builder()
+        .subgraph(node("outer"), &middle)
+        .entry(node("outer"));
     let store = MemoryCheckpointer::new();
     let thread = outer.build().unwrap().thread(&store, "t");
     let asks = paused(thread.start(Log::default()).await);

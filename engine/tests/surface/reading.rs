@@ -74,7 +74,10 @@ async fn the_history_tells_what_became_of_each_checkpoint() {
     "#);
     // From a checkpoint on, and not more than asked for.
     let older = thread.at(CheckpointId(4)).history(2).await.unwrap();
-    let ids: Vec<_> = older.iter().filter_map(|snapshot| snapshot.checkpoint).collect();
+    let ids: Vec<_> = older
+        .iter()
+        .filter_map(|snapshot| snapshot.checkpoint)
+        .collect();
     assert_eq!(ids, [CheckpointId(3), CheckpointId(2)]);
 }
 
@@ -98,7 +101,10 @@ async fn a_run_from_an_older_checkpoint_opens_a_branch() {
     "#);
     let newest = thread.state().await.unwrap();
     assert_eq!(newest.source, Some(Source::Loop));
-    assert_eq!(newest.read::<Log>().unwrap(), log(&["in", "a", "asks: two", "b"]));
+    assert_eq!(
+        newest.read::<Log>().unwrap(),
+        log(&["in", "a", "asks: two", "b"])
+    );
 }
 
 #[tokio::test]
@@ -110,7 +116,10 @@ async fn new_input_at_an_older_checkpoint_opens_a_branch_too() {
     let end = done(thread.at(CheckpointId(4)).start(log(&["three"])).await);
     assert_eq!(end, log(&["one", "a", "b", "three", "a", "b"]));
     let old = thread.at(CheckpointId(8)).state().await.unwrap();
-    assert_eq!(old.read::<Log>().unwrap(), log(&["one", "a", "b", "two", "a", "b"]));
+    assert_eq!(
+        old.read::<Log>().unwrap(),
+        log(&["one", "a", "b", "two", "a", "b"])
+    );
 }
 
 #[tokio::test]
@@ -124,7 +133,10 @@ async fn a_command_edits_the_state_while_tasks_wait() {
     let state = again.state().await.unwrap();
     assert_eq!(state.read::<Log>().unwrap(), log(&["in", "a", "edit 1"]));
     let end = again.command(line("edit 2"), [asks[0].answer("ok")]).await;
-    assert_eq!(done(end), log(&["in", "a", "edit 1", "edit 2", "asks: ok", "b"]));
+    assert_eq!(
+        done(end),
+        log(&["in", "a", "edit 1", "edit 2", "asks: ok", "b"])
+    );
     insta::assert_snapshot!(history(&thread).await, @r#"
     5<-4 Some(Loop) step 3 {"lines":["in","a","edit 1","edit 2","asks: ok","b"]} next []
     4<-3 Some(Loop) step 2 {"lines":["in","a","edit 1","edit 2","asks: ok"]} next [b done asked 0]
@@ -143,7 +155,10 @@ async fn a_command_can_start_other_nodes_beside_those_that_wait() {
     let store = MemoryCheckpointer::new();
     let thread = builder.build().unwrap().thread(&store, "t");
     let asks = paused(thread.start(Log::default()).await);
-    assert_eq!(paused(thread.command(Update::new().goto(node("beside")), []).await), asks);
+    assert_eq!(
+        paused(thread.command(Update::new().goto(node("beside")), []).await),
+        asks
+    );
     let end = done(thread.resume([asks[0].answer("ok")]).await);
     assert_eq!(end, log(&["asks: ok", "beside"]));
 }

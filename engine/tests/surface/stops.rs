@@ -7,7 +7,9 @@ use superstep::prelude::*;
 use superstep::{Breakpoints, TaskError};
 use tokio::sync::Barrier;
 
-use super::{Count, Log, alone, chain, done, line, linked, log, message, named, node, nodes, paused};
+use super::{
+    Count, Log, alone, chain, done, line, linked, log, message, named, node, nodes, paused,
+};
 
 fn names(outcome: Result<Outcome<Log>, RunError>) -> Vec<String> {
     match outcome {
@@ -26,8 +28,14 @@ async fn a_limit_is_exact_and_the_run_can_go_on() {
     let state = thread.state().await.unwrap();
     assert_eq!(state.read::<Log>().unwrap(), log(&["a", "b"]));
     // As many as are left are enough: nothing more is due after them.
-    assert_eq!(done(thread.proceed().limit(2).await), log(&["a", "b", "c", "d"]));
-    assert_eq!(done(thread.proceed().limit(0).await), log(&["a", "b", "c", "d"]));
+    assert_eq!(
+        done(thread.proceed().limit(2).await),
+        log(&["a", "b", "c", "d"])
+    );
+    assert_eq!(
+        done(thread.proceed().limit(0).await),
+        log(&["a", "b", "c", "d"])
+    );
 }
 
 #[tokio::test]
@@ -35,11 +43,17 @@ async fn a_breakpoint_before_a_node_stops_once() {
     let graph = chain(&["a", "b", "c"]).build().unwrap();
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
-    assert_eq!(names(thread.start(Log::default()).stop_before(["b"]).await), ["b"]);
+    assert_eq!(
+        names(thread.start(Log::default()).stop_before(["b"]).await),
+        ["b"]
+    );
     let state = thread.state().await.unwrap();
     assert_eq!(state.read::<Log>().unwrap(), log(&["a"]));
     assert_eq!(state.next().collect::<Vec<_>>(), ["b"]);
-    assert_eq!(done(thread.proceed().stop_before(["b"]).await), log(&["a", "b", "c"]));
+    assert_eq!(
+        done(thread.proceed().stop_before(["b"]).await),
+        log(&["a", "b", "c"])
+    );
 }
 
 #[tokio::test]
@@ -47,8 +61,14 @@ async fn a_breakpoint_after_a_node_has_its_result() {
     let graph = chain(&["a", "b", "c"]).build().unwrap();
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
-    assert_eq!(names(thread.start(Log::default()).stop_after(["b", "c"]).await), ["b"]);
-    assert_eq!(thread.state().await.unwrap().read::<Log>().unwrap(), log(&["a", "b"]));
+    assert_eq!(
+        names(thread.start(Log::default()).stop_after(["b", "c"]).await),
+        ["b"]
+    );
+    assert_eq!(
+        thread.state().await.unwrap().read::<Log>().unwrap(),
+        log(&["a", "b"])
+    );
     assert_eq!(names(thread.proceed().stop_after(["b", "c"]).await), ["c"]);
     assert_eq!(done(thread.proceed().await), log(&["a", "b", "c"]));
 }
@@ -58,9 +78,23 @@ async fn breakpoints_everywhere_make_a_run_of_single_steps() {
     let graph = chain(&["a", "b"]).build().unwrap();
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
-    assert_eq!(names(thread.start(Log::default()).stop_before(Breakpoints::All).await), ["a"]);
-    assert_eq!(names(thread.proceed().stop_before(Breakpoints::All).await), ["b"]);
-    assert_eq!(done(thread.proceed().stop_before(Breakpoints::All).await), log(&["a", "b"]));
+    assert_eq!(
+        names(
+            thread
+                .start(Log::default())
+                .stop_before(Breakpoints::All)
+                .await
+        ),
+        ["a"]
+    );
+    assert_eq!(
+        names(thread.proceed().stop_before(Breakpoints::All).await),
+        ["b"]
+    );
+    assert_eq!(
+        done(thread.proceed().stop_before(Breakpoints::All).await),
+        log(&["a", "b"])
+    );
 }
 
 #[tokio::test]
@@ -97,10 +131,25 @@ async fn a_panic_is_a_failure_of_its_task_alone() {
         panic!("the panic went unnoticed");
     };
     insta::assert_snapshot!(failures[0], @"node `b` failed: panicked: out of luck");
-    assert!(matches!(failures[..], [superstep::Failure { error: TaskError::Panicked(_), .. }]));
+    assert!(matches!(
+        failures[..],
+        [superstep::Failure {
+            error: TaskError::Panicked(_),
+            ..
+        }]
+    ));
     let tasks = thread.state().await.unwrap().tasks;
-    let seen: Vec<_> = tasks.iter().map(|t| (&*t.node, t.finished, t.error.as_deref())).collect();
-    assert_eq!(seen, [("a", true, None), ("b", false, Some("panicked: out of luck"))]);
+    let seen: Vec<_> = tasks
+        .iter()
+        .map(|t| (&*t.node, t.finished, t.error.as_deref()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("a", true, None),
+            ("b", false, Some("panicked: out of luck"))
+        ]
+    );
     assert_eq!(done(thread.proceed().await), log(&["a", "recovered"]));
     assert_eq!(sibling.get(), 1);
 }
@@ -125,7 +174,10 @@ async fn going_on_needs_something_to_go_on_from() {
     insta::assert_snapshot!(message(thread.proceed().await), @"thread `report-7` is empty: give it input first");
     let command = thread.command(line("x"), []).await;
     assert_eq!(message(command), message(thread.proceed().await));
-    let unknown = thread.at(superstep::checkpoint::CheckpointId(9)).proceed().await;
+    let unknown = thread
+        .at(superstep::checkpoint::CheckpointId(9))
+        .proceed()
+        .await;
     insta::assert_snapshot!(message(unknown), @"thread `report-7` has no checkpoint 9");
 }
 
@@ -141,14 +193,24 @@ async fn race<C: Checkpointer + Clone + 'static>(store: &C) {
     });
     let graph = linked(builder, &["a", "meet"]).build().unwrap();
     let (one, other) = (graph.thread(store, "t"), graph.thread(store, "t"));
-    assert_eq!(names(one.start(Log::default()).stop_before(["meet"]).await), ["meet"]);
+    assert_eq!(
+        names(one.start(Log::default()).stop_before(["meet"]).await),
+        ["meet"]
+    );
 
-    let (one_end, other_end) = tokio::join!(one.proceed().into_future(), other.proceed().into_future());
+    let (one_end, other_end) =
+        tokio::join!(one.proceed().into_future(), other.proceed().into_future());
     let (won, lost): (Vec<_>, Vec<_>) = [one_end, other_end].into_iter().partition(Result::is_ok);
     let expected = log(&["a", "met"]);
-    assert_eq!(won.into_iter().map(done).collect::<Vec<_>>(), [expected.clone()]);
+    assert_eq!(
+        won.into_iter().map(done).collect::<Vec<_>>(),
+        [expected.clone()]
+    );
     let lost: Vec<_> = lost.into_iter().map(Result::unwrap_err).collect();
-    assert!(matches!(lost[..], [RunError::ThreadConflict(_)]), "{lost:?}");
+    assert!(
+        matches!(lost[..], [RunError::ThreadConflict(_)]),
+        "{lost:?}"
+    );
     assert_eq!(done(other.proceed().await), expected);
     assert_eq!(one.history(10).await.unwrap().len(), 4);
 }
@@ -170,6 +232,9 @@ async fn new_input_drops_what_an_earlier_run_left_unfinished() {
     let new = paused(thread.start(log(&["second"])).await);
     assert_ne!(old[0].id, new[0].id);
     let state = thread.state().await.unwrap();
-    assert_eq!(state.read::<Log>().unwrap(), log(&["first", "a", "b", "second", "a", "b"]));
+    assert_eq!(
+        state.read::<Log>().unwrap(),
+        log(&["first", "a", "b", "second", "a", "b"])
+    );
     assert_eq!(state.asks().collect::<Vec<_>>(), [&new[0]]);
 }

@@ -8,21 +8,37 @@ use super::{Count, Log, asking, chain, done, line, linked, log, named, node, nod
 
 fn told(part: &Part) -> String {
     let writes = |writes: &[(superstep::channels::Name, superstep::channels::Write)]| {
-        let each = writes.iter().map(|(name, write)| format!("{name}={:?}", write.value()));
+        let each = writes
+            .iter()
+            .map(|(name, write)| format!("{name}={:?}", write.value()));
         each.collect::<Vec<_>>().join(" ")
     };
     let text = match &part.event {
         Event::Values(fields) => format!("values {}", fields.json().unwrap()),
-        Event::Update { node, writes: own, .. } => format!("update {node} {}", writes(own)),
+        Event::Update {
+            node, writes: own, ..
+        } => format!("update {node} {}", writes(own)),
         Event::Custom { node, value } => format!("custom {node} {value}"),
-        Event::TaskStarted { node, input, triggers, step, .. } => {
+        Event::TaskStarted {
+            node,
+            input,
+            triggers,
+            step,
+            ..
+        } => {
             let input = match input {
                 TaskInput::State(fields) => fields.json().unwrap().to_string(),
                 TaskInput::Payload(value) => format!("{value:?}"),
             };
             format!("started {node} in step {step} by {triggers:?} on {input}")
         }
-        Event::TaskEnded { node, writes: own, error, asks, .. } => {
+        Event::TaskEnded {
+            node,
+            writes: own,
+            error,
+            asks,
+            ..
+        } => {
             format!("ended {node} {} {error:?} asks {}", writes(own), asks.len())
         }
         Event::Checkpoint(snapshot) => {
@@ -51,7 +67,9 @@ const TALK: Node<String> = Node::new("talk");
 /// fan sends two payloads; talk emits; ask asks.
 fn graph() -> Graph<Log> {
     let fan = |_: Log, _: Context| async {
-        Ok(line("fan").send(TALK, "one".into()).send(TALK, "two".into()))
+        Ok(line("fan")
+            .send(TALK, "one".into())
+            .send(TALK, "two".into()))
     };
     let talk = |text: String, cx: Context| async move {
         cx.emit(&format!("saying {text}"));
@@ -118,9 +136,17 @@ async fn tasks_and_checkpoints_in_order() {
 #[tokio::test]
 async fn nested_graphs_are_told_of_where_asked_for() {
     let inner = chain(&["x", "y"]).build().unwrap();
-    let builder = Graph::<Log>::builder().subgraph(node("sub"), &inner).node(node("end"), named);
+    let builder = Graph::<Log>::builder()
+        .subgraph(node("sub"), &inner)
+        .node(node("end"), named);
     let graph = linked(builder, &["sub", "end"]).build().unwrap();
-    let (events, _) = log_of(graph.detached().start(log(&[])).stream_nested(Modes::UPDATES)).await;
+    let (events, _) = log_of(
+        graph
+            .detached()
+            .start(log(&[]))
+            .stream_nested(Modes::UPDATES),
+    )
+    .await;
     insta::assert_snapshot!(events, @r#"
       [sub] update x lines=["x"]
       [sub] update y lines=["y"]

@@ -45,7 +45,9 @@ async fn an_update_of_the_wrong_type() {
 #[tokio::test]
 async fn two_overwrites_of_one_channel() {
     let text = |text: &str| vec![text.to_string()];
-    let twice = Update::new().overwrite(Log::LINES, text("a")).overwrite(Log::LINES, text("b"));
+    let twice = Update::new()
+        .overwrite(Log::LINES, text("a"))
+        .overwrite(Log::LINES, text("b"));
     insta::assert_snapshot!(refused(twice).await, @"channel `lines` was overwritten 2 times in one superstep; once is allowed");
 }
 
@@ -108,7 +110,9 @@ async fn input_for_channels_that_are_not_there() {
         .unwrap();
     let store = MemoryCheckpointer::new();
     let thread = graph.thread(&store, "t");
-    let unknown = thread.start(Json(json!({ "lines": ["a"], "nothing": 1 }))).await;
+    let unknown = thread
+        .start(Json(json!({ "lines": ["a"], "nothing": 1 })))
+        .await;
     insta::assert_snapshot!(message(unknown), @"the input writes channel `nothing`, which graph `dynamic` does not have");
     let no_object = thread.start(Json(json!([1, 2]))).await;
     insta::assert_snapshot!(message(no_object), @"the input writes channel ``, which graph `dynamic` does not have");
@@ -124,7 +128,9 @@ async fn a_payload_that_the_node_does_not_take() {
         .node(node("sends"), |_: Log, _: Context| async {
             Ok(Update::new().send(Node::<u32>::new("takes text"), 7))
         })
-        .node(Node::<String>::new("takes text"), |text: String, _| async { Ok(line(text)) })
+        .node(Node::<String>::new("takes text"), |text: String, _| async {
+            Ok(line(text))
+        })
         .entry(node("sends"))
         .build()
         .unwrap();
