@@ -1,5 +1,6 @@
 //! The surveyor: searches its part of the tree and answers with a sheet of facts.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,8 @@ const MAX_LANGUAGES: usize = 40;
 const OTHERS: &str = "others";
 const MAX_PROBLEMS: usize = 20;
 const MAX_TEXT: usize = 200;
+/// How much of a long line is shown before its mark.
+const BEFORE_MARK: usize = 40;
 
 /// Searches the parts that the brief names, or everything; gives the sheet.
 pub(super) fn work(desk: &mut Desk<'_>) -> String {
@@ -138,8 +141,24 @@ fn todo(line: &str, known: &BTreeSet<&str>) -> Option<Todo> {
     Some(Todo {
         path: path.to_owned(),
         line,
-        text: one_line(text, MAX_TEXT),
+        text: one_line(&around_mark(text), MAX_TEXT),
     })
+}
+
+/// The text, or, where its mark would be cut off, the part of it that begins a little before the mark.
+fn around_mark(text: &str) -> Cow<'_, str> {
+    let marks = ["TODO", "FIXME"].iter().filter_map(|mark| text.find(mark));
+    let before = marks
+        .min()
+        .and_then(|at| text.get(..at))
+        .unwrap_or_default();
+    let Some((begin, _)) = before.char_indices().rev().nth(BEFORE_MARK - 1) else {
+        return text.into();
+    };
+    match text.get(begin..) {
+        Some(part) if before.chars().count() > MAX_TEXT / 2 => format!("…{part}").into(),
+        _ => text.into(),
+    }
 }
 
 fn add_unread(part: &Scope, searches: &[Found; 3], known: &BTreeSet<&str>, survey: &mut Survey) {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, value_parser};
 
 /// Surveys a directory with an agent and writes a Markdown report of it.
 ///
@@ -18,12 +18,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROVIDER:NAME")]
     pub(crate) model: Option<String>,
 
+    /// Gives a model up that sends nothing, or fails again and again, for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = value_parser!(u64).range(1..=900))]
+    pub(crate) timeout: u64,
+
     /// Goes on with this thread instead of starting one
     #[arg(long, value_name = "ID")]
     pub(crate) thread: Option<String>,
 
     /// Pauses before the report is written
-    #[arg(long)]
+    #[arg(long, conflicts_with = "thread")]
     pub(crate) ask: bool,
 
     /// Answers the question that the thread waits on

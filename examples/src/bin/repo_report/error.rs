@@ -36,13 +36,7 @@ impl Failed {
 
 impl std::fmt::Display for Failed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // File names may hold line breaks, and so may what a server said.
-        let line: String = self
-            .0
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
-        f.write_str(&line)
+        f.write_str(&self.0)
     }
 }
 

@@ -1,22 +1,25 @@
 //! The main job: an agent surveys a directory and writes a report of it, and survives being killed.
 
 mod args;
+mod ending;
 mod error;
 mod job;
 mod place;
 mod progress;
 mod prompts;
+mod tell;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 use futures::StreamExt;
-use superstep::checkpoint::{Checkpointer, SqliteCheckpointer};
+use superstep::checkpoint::SqliteCheckpointer;
 use superstep::{Answer, Modes, Outcome, RunBuilder, Thread};
 use superstep_agent::agent::Conversation;
-use superstep_agent::middleware::{ApprovalRequest, Decision};
-use superstep_agent::model::{ChatModel, OpenAi, Retry, Retrying};
+use superstep_agent::middleware::Decision;
+use superstep_agent::model::{ChatModel, OpenAi, Retry, Retrying, Timeouts};
 use superstep_examples::planner::Planner;
 
 use args::{Args, YesNo};
@@ -30,14 +33,14 @@ async fn main() -> ExitCode {
     match run(&Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
-            eprintln!("error: {failed}");
+            tell::notice(format_args!("error: {failed}"));
             ExitCode::FAILURE
         }
     }
 }
 
 async fn run(args: &Args) -> Result<(), Failed> {
-    let model = model(args.model.as_deref())?;
+    let model = model(args)?;
     let place = Place::new(args)?;
     let store = place.open()?;
     let job = match &args.thread {
@@ -46,30 +49,42 @@ async fn run(args: &Args) -> Result<(), Failed> {
     };
     let agent = job.agent(model, &place.report)?;
     let thread = agent.thread(&store, place.thread.as_str());
-    println!("thread:   {}", place.thread);
-    println!("database: {}", place.database.display());
+    tell::result("thread", &place.thread)?;
+    tell::result("database", place.database.display())?;
     let begin = match (&args.thread, args.answer) {
         (None, _) => thread.start(job.input()),
         (Some(_), None) => thread.proceed(),
-        (Some(_), Some(answer)) => thread.resume([answer_of(answer)]),
+        (Some(_), Some(answer)) => thread.resume(answers(&thread, &place, answer).await?),
     };
     let mut progress = Progress::default();
     let outcome = follow(begin, &mut progress).await?;
-    tell(args, &place, &outcome)?;
-    summary(&thread, &store, &place, &progress).await
+    ending::conclude(args, &place, &outcome)?;
+    ending::summary(&thread, &store, &place, &progress).await
 }
 
 /// The model that was asked for; without one, the planner in its place.
-fn model(name: Option<&str>) -> Result<Arc<dyn ChatModel>, Failed> {
-    let Some(name) = name else {
+fn model(args: &Args) -> Result<Arc<dyn ChatModel>, Failed> {
+    let Some(name) = &args.model else {
         return Ok(Arc::new(Planner));
     };
     let Some(("openai", model)) = name.split_once(':').filter(|(_, model)| !model.is_empty())
     else {
         return Err(Failed::new(format!("--model {name}: expected openai:NAME")));
     };
+    let patience = Duration::from_secs(args.timeout);
+    let timeouts = Timeouts {
+        idle: patience,
+        ..Timeouts::default()
+    };
+    let retry = Retry {
+        budget: patience,
+        ..Retry::default()
+    };
     let model = OpenAi::from_env(model).map_err(|error| Failed::because("the model", &error))?;
-    Ok(Arc::new(Retrying::new(model, Retry::default())))
+    Ok(Arc::new(Retrying::new(
+        model.with_timeouts(timeouts),
+        retry,
+    )))
 }
 
 /// The job that the thread was started with; it must exist, and be about the directory that was named.
@@ -105,11 +120,25 @@ async fn known_job(
     }
 }
 
-fn answer_of(answer: YesNo) -> Answer {
-    Answer::only(match answer {
+/// The same answer to everything that the thread asks.
+async fn answers(
+    thread: &Thread<Conversation>,
+    place: &Place,
+    answer: YesNo,
+) -> Result<Vec<Answer>, Failed> {
+    let decision = match answer {
         YesNo::Yes => Decision::Approve,
-        YesNo::No => Decision::Reject("the user does not want the report written".into()),
-    })
+        YesNo::No => Decision::Reject(ending::UNWANTED.into()),
+    };
+    let state = thread.state().await?;
+    let answers: Vec<_> = state.asks().map(|ask| ask.answer(&decision)).collect();
+    if answers.is_empty() {
+        return Err(Failed::new(format!(
+            "thread `{}` waits for no answer",
+            place.thread
+        )));
+    }
+    Ok(answers)
 }
 
 async fn follow(
@@ -121,78 +150,4 @@ async fn follow(
         progress.follow(&part);
     }
     Ok(events.outcome().await?)
-}
-
-/// Says how the run ended.
-fn tell(args: &Args, place: &Place, outcome: &Outcome<Conversation>) -> Result<(), Failed> {
-    match outcome {
-        Outcome::Done(conversation) => {
-            let said = conversation.last_text().unwrap_or_default();
-            if place.report.exists() {
-                println!("report:   {}", place.report.display());
-            } else if args.answer == Some(YesNo::No) {
-                println!("report:   not written, as you wished");
-            } else {
-                return Err(Failed::new(format!(
-                    "the agent ended without writing a report; it said: {said}"
-                )));
-            }
-        }
-        Outcome::Paused(asks) => {
-            for ask in asks {
-                let request: ApprovalRequest = ask
-                    .payload()
-                    .map_err(|error| Failed::because("the question", &error))?;
-                let size = request
-                    .args
-                    .0
-                    .get("content")
-                    .and_then(|text| text.as_str())
-                    .map_or(0, str::len);
-                println!(
-                    "question: may `{}` write {size} bytes to {}?",
-                    request.tool,
-                    place.report.display()
-                );
-            }
-            let out = args
-                .out
-                .as_deref()
-                .map(|out| format!(" --out {}", out.display()))
-                .unwrap_or_default();
-            println!(
-                "answer:   repo_report --thread {}{out} --answer yes|no",
-                place.thread
-            );
-        }
-        other => {
-            return Err(Failed::new(format!(
-                "the run ended in a way it should not: {other:?}"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Says what the run cost.
-async fn summary(
-    thread: &Thread<Conversation>,
-    store: &SqliteCheckpointer,
-    place: &Place,
-    progress: &Progress,
-) -> Result<(), Failed> {
-    let step = thread.state().await?.step.max(0);
-    let (outer, all) = progress.supersteps();
-    let size = store.size(&place.thread).await?;
-    println!(
-        "ran:      {outer} supersteps now, {all} with the subagents' own; the thread stands at superstep {step}"
-    );
-    println!(
-        "stored:   {} bytes in {} checkpoints of {} graphs; the database has {} bytes on the disk",
-        size.bytes(),
-        size.checkpoints,
-        size.namespaces,
-        place.database_bytes()
-    );
-    Ok(())
 }

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use superstep::checkpoint::SqliteCheckpointer;
@@ -35,7 +36,9 @@ impl Place {
                 "`{thread}` is no thread id: letters, digits, `-`, `_` and `.` only"
             )));
         }
-        fs::create_dir_all(&out).map_err(|error| Failed::file("cannot make", &out, &error))?;
+        if args.thread.is_none() {
+            fs::create_dir_all(&out).map_err(|error| Failed::file("cannot make", &out, &error))?;
+        }
         let out = canonical(&out)?;
         Ok(Place {
             database: out.join("threads.db"),
@@ -78,7 +81,7 @@ pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Failed> {
         .map_err(|error| Failed::file("cannot open", path, &error))
 }
 
-/// Named after the directory and the moment, so that it can be told from others and typed.
+/// Named after the directory, the moment and the process, so that it can be told from all others and typed.
 fn new_thread(dir: Option<&Path>) -> Result<String, Failed> {
     let root = canonical(dir.unwrap_or(Path::new(".")))?;
     let name = root.file_name().unwrap_or_default().to_string_lossy();
@@ -90,14 +93,23 @@ fn new_thread(dir: Option<&Path>) -> Result<String, Failed> {
     let moment = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    Ok(format!("{name}-{:x}", moment.as_millis()))
+    // An id that began with `-` would be taken for an option.
+    let name = if name.is_empty() { "dir" } else { &name };
+    Ok(format!(
+        "{name}-{:x}-{:x}",
+        moment.as_millis(),
+        process::id()
+    ))
 }
 
 /// Where programs of a user keep what they must not lose.
 fn state_directory() -> PathBuf {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).or(home);
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    // Relative paths do not count there.
+    let state = state.filter(|state| state.is_absolute());
     state
+        .or(home)
         .unwrap_or_else(|| PathBuf::from("."))
         .join("superstep")
 }

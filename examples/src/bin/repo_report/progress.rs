@@ -1,12 +1,13 @@
 //! What the run does, as it does it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{Write, stderr};
 use std::sync::Arc;
 
 use superstep::checkpoint::TaskId;
 use superstep::{Event, Part, TaskInput};
 use superstep_agent::message::ToolCall;
+
+use crate::tell;
 
 /// Follows a run's tasks and says on the error output which superstep runs, and which subagent does what.
 #[derive(Debug, Default)]
@@ -72,8 +73,7 @@ impl Progress {
             None if namespace.is_empty() => "coordinator".to_owned(),
             None => "surveyor".to_owned(),
         };
-        // Nobody may be listening any more.
-        let _ = writeln!(stderr(), "superstep {step:>3}  {who}: {doing}");
+        tell::notice(format_args!("superstep {step:>3}  {who}: {doing}"));
     }
 }
 
