@@ -111,9 +111,9 @@ async fn the_report_is_what_the_server_said() {
     assert!(!home.everything(&ran).contains(KEY));
     let shown: Vec<_> = asked.iter().map(shown).collect();
     insta::assert_snapshot!(home.plain(&shown.join("\n")).replace(ran.thread(), "THREAD"), @r#"
-    coordinator with ls glob grep read_file task write_report:
+    coordinator with ls glob grep read_file write_report task:
       user: Survey the directory `project` and write a report of it.
-    coordinator with ls glob grep read_file task write_report:
+    coordinator with ls glob grep read_file write_report task:
       user: Survey the directory `project` and write a report of it.
       assistant:  "a" "ls"
       tool: a entries of `/`: 3; README.md (28 bytes); docs/; src/
@@ -123,13 +123,13 @@ async fn the_report_is_what_the_server_said() {
       user: Survey `/src`.
       assistant:  "c" "glob"
       tool: c files that match: 2; /src/main.rs (41 bytes); /src/moon.py (20 bytes)
-    coordinator with ls glob grep read_file task write_report:
+    coordinator with ls glob grep read_file write_report task:
       user: Survey the directory `project` and write a report of it.
       assistant:  "a" "ls"
       tool: a entries of `/`: 3; README.md (28 bytes); docs/; src/
       assistant:  "b" "task"
       tool: b Two programs.
-    coordinator with ls glob grep read_file task write_report:
+    coordinator with ls glob grep read_file write_report task:
       user: Survey the directory `project` and write a report of it.
       assistant:  "a" "ls"
       tool: a entries of `/`: 3; README.md (28 bytes); docs/; src/

@@ -119,6 +119,8 @@ fn connect(path: &Path, patience: Duration, more: OpenFlags) -> Result<Connectio
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     db.pragma_update(None, "cell_size_check", true)?;
+    // Plans do not depend on bound values, so a cached statement is not prepared anew for other values.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if db.is_readonly("main")? {
         return Err(Stop::Unsuitable("the file is read-only".into()));
     }
