@@ -233,7 +233,7 @@ pub enum TaskError {
     /// The update writes a channel that is not there.
     #[error("its update writes channel `{0}`, which this graph does not have")]
     UnknownChannel(Name),
-    /// A branch could not be shown the state, because the node's own writes to it do not fit.
+    /// Its update has a write that its channel refuses, by type or together with the node's other writes.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// The answer to a question has the wrong form. It was dropped, the question stands.

@@ -161,7 +161,7 @@ fn channel(field: &Field) -> Result<Channel> {
 }
 
 const RULES: [&str; 7] = [
-    "default",
+    "or_default",
     "reduce",
     "delta",
     "topic",

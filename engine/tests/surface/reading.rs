@@ -1,5 +1,6 @@
 //! Reading a thread, going back in it, and editing it.
 
+use serde::{Deserialize, Serialize};
 use superstep::checkpoint::{CheckpointId, Source};
 use superstep::prelude::*;
 
@@ -187,4 +188,26 @@ async fn a_command_that_does_not_fit_changes_nothing() {
     let state = thread.state().await.unwrap();
     assert_eq!(state.read::<Log>().unwrap(), log(&["a"]));
     assert_eq!(state.asks().collect::<Vec<_>>(), [&asks[0]]);
+}
+
+#[derive(State, Clone, Default, Serialize, Deserialize)]
+struct Counted {
+    #[or_default]
+    count: u32,
+}
+
+async fn add_one(counted: Counted, _: Context) -> NodeResult {
+    Ok(Update::new().put(Counted::COUNT, counted.count + 1))
+}
+
+#[tokio::test]
+async fn an_empty_channel_reads_as_the_default_where_the_state_says_so() {
+    let up = Node::<Counted>::new("up");
+    let graph = Graph::<Counted>::builder()
+        .node(up.clone(), add_one)
+        .entry(up)
+        .build()
+        .unwrap();
+    let outcome = graph.detached().start(Update::new()).await.unwrap();
+    assert_eq!(outcome.done().map(|counted| counted.count), Some(1));
 }
