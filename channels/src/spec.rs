@@ -170,7 +170,8 @@ impl ChannelSpec {
         check_type(&self.name, expected, write.value())
     }
 
-    /// Whether two declarations of one name mean the same channel: same kind, same types.
+    /// Whether two declarations of one name mean the same channel: same kind, same guard, same types.
+    /// Folds cannot be compared: of two that differ, the first declaration's counts.
     pub fn agrees_with(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.guard == other.guard
@@ -207,7 +208,15 @@ impl ChannelSpec {
 
 impl fmt::Debug for ChannelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:?}<{:?}>", self.name, self.kind, self.value)
+        write!(f, "{}: {:?}<{:?}>", self.name, self.kind, self.value)?;
+        if self.update_type() != self.value {
+            write!(f, " written as {:?}", self.update_type())?;
+        }
+        let guards = matches!(self.kind, Kind::LastValue | Kind::Ephemeral | Kind::Untracked);
+        if guards && !self.guard {
+            f.write_str(", unguarded")?;
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use crate::context::{Context, Parked};
 use crate::error::{ReadError, TaskError};
 use crate::executor::{Task, TaskOutcome};
 use crate::node::NodeResult;
+use crate::update::Update;
 
 /// Polls a node's future and looks after each poll whether the node parked itself.
 ///
@@ -17,19 +18,22 @@ use crate::node::NodeResult;
 /// So no `?` and no `catch` in user code can swallow a pause.
 pub(crate) struct Attempt {
     cx: Context,
-    node: Result<BoxFuture<'static, NodeResult>, Option<ReadError>>,
+    node: Progress,
+}
+
+enum Progress {
+    /// The node's function was not called yet.
+    Due(Box<Task>),
+    Running(BoxFuture<'static, NodeResult>),
+    Ended,
 }
 
 impl Attempt {
     pub(crate) fn new(task: Task, cx: Context) -> Self {
-        let Task {
-            graph, at, input, ..
-        } = task;
-        let node = match graph.nodes.get(at) {
-            Some(node) => node.run.call(input, cx.clone()).map_err(Some),
-            None => Err(None),
-        };
-        Attempt { cx, node }
+        Attempt {
+            cx,
+            node: Progress::Due(Box::new(task)),
+        }
     }
 }
 
@@ -38,32 +42,55 @@ impl Future for Attempt {
 
     fn poll(mut self: Pin<&mut Self>, waker: &mut task::Context<'_>) -> Poll<TaskOutcome> {
         let Attempt { cx, node } = &mut *self;
-        let node = match node {
-            Ok(node) => node,
-            Err(error) => {
-                let error = error
-                    .take()
-                    .unwrap_or(ReadError::Unknown(cx.node().clone()));
-                return Poll::Ready(TaskOutcome::Failed(error.into()));
-            }
-        };
         cx.register(waker.waker());
-        let polled = catch_unwind(AssertUnwindSafe(|| node.as_mut().poll(waker)));
-        let outcome = match polled {
-            Err(panic) => TaskOutcome::Failed(TaskError::Panicked(panic_text(&*panic))),
-            Ok(polled) => match (cx.parked(), polled) {
-                (Some(Parked::Asks(asks)), _) => TaskOutcome::Asked(asks),
-                (Some(Parked::Failed(error)), _) => TaskOutcome::Failed(error),
-                (None, Poll::Ready(Ok(update))) => TaskOutcome::Done(update),
-                (None, Poll::Ready(Err(error))) => TaskOutcome::Failed(TaskError::Node(error)),
-                (None, Poll::Pending) => return Poll::Pending,
-            },
+        // The call is guarded too: a node may do its work before it gives a future.
+        let polled = guard(|| node.poll(cx, waker)).unwrap_or_else(|error| Poll::Ready(Err(error)));
+        let outcome = match (cx.parked(), polled) {
+            (Some(Parked::Asks(asks)), _) => TaskOutcome::Asked(asks),
+            (Some(Parked::Failed(error)), _) => TaskOutcome::Failed(error),
+            (None, Poll::Ready(Ok(update))) => TaskOutcome::Done(update),
+            (None, Poll::Ready(Err(error))) => TaskOutcome::Failed(error),
+            (None, Poll::Pending) => return Poll::Pending,
         };
         Poll::Ready(outcome)
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+impl Progress {
+    fn poll(
+        &mut self,
+        cx: &Context,
+        waker: &mut task::Context<'_>,
+    ) -> Poll<Result<Update, TaskError>> {
+        if let Progress::Due(_) = self
+            && let Progress::Due(task) = std::mem::replace(self, Progress::Ended)
+        {
+            *self = Progress::Running(task.call(cx.clone())?);
+        }
+        match self {
+            Progress::Running(node) => node.as_mut().poll(waker).map_err(TaskError::Node),
+            // Nobody polls a future that ended; a node that panicked in its call is not called again.
+            Progress::Due(_) | Progress::Ended => Poll::Pending,
+        }
+    }
+}
+
+impl Task {
+    /// Calls the node's function.
+    fn call(self, cx: Context) -> Result<BoxFuture<'static, NodeResult>, ReadError> {
+        match self.graph.nodes.get(self.at) {
+            Some(node) => node.run.call(self.input, cx),
+            None => Err(ReadError::Unknown(self.node)),
+        }
+    }
+}
+
+/// Runs what users wrote; a panic in it is an error of the task.
+pub(crate) fn guard<T>(run: impl FnOnce() -> T) -> Result<T, TaskError> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| TaskError::Panicked(panic_text(&*panic)))
+}
+
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message").to_owned()

@@ -49,6 +49,9 @@ pub enum Problem {
     /// An edge or join to a node that is not there.
     #[error("an edge leads to `{0}`, which is no node")]
     UnknownTarget(Name),
+    /// A node that is to be deferred and is not there.
+    #[error("`{0}` is to wait until nothing else is due, but is no node")]
+    UnknownDeferred(Name),
     /// A join that waits for nobody.
     #[error("a join into `{0}` waits for no node")]
     EmptyJoin(Name),
@@ -287,6 +290,9 @@ pub enum ReadError {
     /// The channel is empty and has no default.
     #[error("channel `{0}` is empty: nothing has written it yet")]
     Empty(Name),
+    /// A payload, where the state was to be read.
+    #[error("a `{0}` is not read from the state: its node is reached by `send` only")]
+    Payload(String),
     /// The graph has no such channel.
     #[error("channel `{0}` is not declared in this graph")]
     Unknown(Name),

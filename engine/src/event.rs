@@ -206,19 +206,27 @@ impl Sink {
 
 impl Queue {
     fn push(&self, part: Part) {
-        let mut state = self.lock();
-        if !state.closed {
+        {
+            let mut state = self.lock();
+            if state.closed {
+                return;
+            }
             state.parts.push_back(part);
-            self.reader.wake();
         }
+        self.reader.wake();
     }
 
     fn pop(&self) -> Option<Part> {
-        let mut state = self.lock();
-        let part = state.parts.pop_front();
-        if state.parts.is_empty() {
-            state.waiting.drain(..).for_each(Waker::wake);
-        }
+        let (part, waiting) = {
+            let mut state = self.lock();
+            let part = state.parts.pop_front();
+            let waiting = match state.parts.is_empty() {
+                true => std::mem::take(&mut state.waiting),
+                false => Vec::new(),
+            };
+            (part, waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
         part
     }
 
@@ -227,15 +235,20 @@ impl Queue {
         if state.parts.is_empty() {
             return Poll::Ready(());
         }
-        state.waiting.push(cx.waker().clone());
+        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.waiting.push(cx.waker().clone());
+        }
         Poll::Pending
     }
 
     fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.parts.clear();
-        state.waiting.drain(..).for_each(Waker::wake);
+        let waiting = {
+            let mut state = self.lock();
+            state.closed = true;
+            state.parts.clear();
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

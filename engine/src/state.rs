@@ -90,7 +90,7 @@ impl<T: Payload> Input for T {
 
     fn read(_: &View<'_>) -> Result<Self, ReadError> {
         // The builder lets no edge lead to a payload node; a `goto` by name can.
-        Err(ReadError::Empty(Type::of::<T>().name().into()))
+        Err(ReadError::Payload(Type::of::<T>().name()))
     }
 
     fn payload_type() -> Type {

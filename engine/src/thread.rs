@@ -240,7 +240,7 @@ impl<S: State> RunBuilder<S> {
         let sink = Sink::new(modes, nested);
         RunStream {
             progress: Mutex::new(Progress::Running(Box::pin(self.run(sink.clone())))),
-            sink,
+            reader: Reader(sink),
         }
     }
 
@@ -277,7 +277,16 @@ impl<S> Unpin for RunStream<S> {}
 pub struct RunStream<S> {
     /// In a mutex only so that the stream is `Sync` although the run is not.
     progress: Mutex<Progress<S>>,
-    sink: Sink,
+    reader: Reader,
+}
+
+/// The end of a stream that is read; when it goes, nothing more is queued.
+struct Reader(Sink);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 enum Progress<S> {
@@ -288,7 +297,7 @@ enum Progress<S> {
 impl<S: State> RunStream<S> {
     /// Runs to the end, dropping events that were not read, and says how it ended.
     pub async fn outcome(self) -> Result<Outcome<S>, RunError> {
-        self.sink.close();
+        drop(self.reader);
         match self
             .progress
             .into_inner()
@@ -304,7 +313,8 @@ impl<S: State> Stream for RunStream<S> {
     type Item = Part;
 
     fn poll_next(self: Pin<&mut Self>, waker: &mut task::Context<'_>) -> Poll<Option<Part>> {
-        let RunStream { progress, sink } = self.get_mut();
+        let RunStream { progress, reader } = self.get_mut();
+        let sink = &reader.0;
         if let Some(part) = sink.take() {
             return Poll::Ready(Some(part));
         }

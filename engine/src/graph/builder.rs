@@ -20,6 +20,7 @@ pub struct GraphBuilder<S> {
     channels: Vec<ChannelSpec>,
     output: Option<Vec<Name>>,
     nodes: Vec<Declared>,
+    deferred: Vec<Name>,
     entries: Vec<Name>,
     edges: Vec<(Name, Name)>,
     joins: Vec<(Vec<Name>, Name)>,
@@ -32,7 +33,6 @@ struct Declared {
     name: Name,
     run: Arc<dyn ErasedNode>,
     reads: Option<Vec<Name>>,
-    deferred: bool,
 }
 
 impl<S: State> GraphBuilder<S> {
@@ -43,6 +43,7 @@ impl<S: State> GraphBuilder<S> {
             channels: Vec::new(),
             output: None,
             nodes: Vec::new(),
+            deferred: Vec::new(),
             entries: Vec::new(),
             edges: Vec::new(),
             joins: Vec::new(),
@@ -100,16 +101,13 @@ impl<S: State> GraphBuilder<S> {
             name,
             run,
             reads,
-            deferred: false,
         });
     }
 
-    /// Lets a node wait until nothing else is due: it collects what branches of different length bring.
+    /// Lets a node wait until nothing else is due, sends included: it collects what branches of different length bring.
     #[must_use]
     pub fn defer<I: Reads>(mut self, node: Node<I>) -> Self {
-        for declared in &mut self.nodes {
-            declared.deferred |= declared.name == *node.name();
-        }
+        self.deferred.push(node.name().clone());
         self
     }
 
@@ -204,6 +202,8 @@ impl<S: State> GraphBuilder<S> {
                 problems.push(Problem::DuplicateNode(node.name.clone()));
             }
         }
+        let unknown = self.deferred.iter().filter(|name| !node_at.contains_key(*name));
+        problems.extend(unknown.cloned().map(Problem::UnknownDeferred));
         if self.entries.is_empty() && !self.branches.iter().any(|(from, _)| from.is_none()) {
             problems.push(Problem::NoEntry);
         }
@@ -361,6 +361,7 @@ impl<S: State> GraphBuilder<S> {
             Schema::Channels(_) | Schema::Payload => state,
         };
         let everything = resolve(&self.name, everything(), problems);
+        let deferred = self.deferred;
         let nodes: Vec<NodeDef> = self
             .nodes
             .into_iter()
@@ -369,10 +370,10 @@ impl<S: State> GraphBuilder<S> {
                 let reads = node.reads.unwrap_or_else(|| of_schema(node.run.schema()));
                 NodeDef {
                     reads: resolve(&node.name, reads, problems),
+                    deferred: deferred.contains(&node.name),
                     name: node.name,
                     run: node.run,
                     exits,
-                    deferred: node.deferred,
                 }
             })
             .collect();

@@ -152,7 +152,7 @@ impl Routing {
 
     /// Brings `due` into canonical order, each node once; if nothing is due, what waited becomes due.
     pub(crate) fn settle(&mut self, core: &Core) {
-        if self.due.is_empty() {
+        if self.due.is_empty() && self.sends.is_empty() {
             self.due.append(&mut self.waiting);
         }
         sort(core, &mut self.due);

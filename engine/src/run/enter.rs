@@ -12,6 +12,7 @@ use super::save::stored_task;
 use super::{Run, START};
 use crate::ask::{Answer, AskId};
 use crate::error::{AnswerError, RunError, stored};
+use crate::event::{Event, Modes};
 use crate::record::{Done, Record, RecordState, store_done};
 use crate::update::Update;
 
@@ -51,13 +52,17 @@ impl Run {
                     true => self.reopen().await?,
                 };
                 let mut changed = self.accept(answers)?;
+                // An older checkpoint may hold input that is due but not applied.
+                self.passes_breakpoint &= self.start_is_due.is_none();
+                let start = self.start()?;
                 for edit in edits {
                     changed.push(self.add_edit(edit)?);
                 }
                 if let Some(update) = edit {
                     changed.push(self.edit(update)?);
                 }
-                // All of it is stored, or nothing.
+                // Everything was checked before anything is stored.
+                self.store(start).await?;
                 self.save_records(changed).await?;
                 self.tell_values_now(Some(self.output()));
                 Ok(())
@@ -82,7 +87,7 @@ impl Run {
         let Some(done) = self.start_is_due.take() else {
             return Ok(None);
         };
-        self.tell_input_checkpoint()?;
+        self.hold_input_checkpoint()?;
         let core = Arc::clone(&self.core);
         let mut tasks = Vec::new();
         if self.scope.saver.is_some() {
@@ -100,7 +105,7 @@ impl Run {
             done,
         }])?;
         let commit = self.commit(Source::Loop, tasks)?;
-        self.tell_values(&written);
+        self.hold_values(&written);
         Ok(commit)
     }
 
@@ -124,8 +129,9 @@ impl Run {
         self.records.clear();
     }
 
-    /// Goes back to the checkpoint the run stands on: all its tasks run again, under new ids,
-    /// and the state is edited again as it was for them.
+    /// Goes back to the checkpoint the run stands on: all its tasks run again, and the state is edited again as it was
+    /// for them. A fork of the checkpoint gives the tasks new ids; only where the newest checkpoint is itself
+    /// such a fork, nothing has gone on from it, and it serves as it is.
     async fn replay(&mut self) -> Result<(), RunError> {
         self.records.clear();
         for edit in self.stored_results().await?.edits {
@@ -137,7 +143,7 @@ impl Run {
         } else {
             self.commit(Source::Fork, Vec::new())?
         };
-        self.tell_values_now(Some(self.output()));
+        self.hold(Modes::VALUES, |run| Event::Values(run.output()));
         // Breakpoints behind an input count; it is the tasks that had been reached that are passed.
         self.passes_breakpoint &= self.start_is_due.is_none();
         let start = self.start()?;

@@ -1,16 +1,18 @@
 //! Running the tasks of one superstep.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::plan::Planned;
 use super::route::route;
 use super::{Run, Stop};
 use crate::ask::Ask;
+use crate::attempt::panic_text;
 use crate::context::{Context, Scope, poll_once};
 use crate::error::{Failure, RunError, TaskError};
 use crate::executor::TaskOutcome;
@@ -32,6 +34,15 @@ pub(super) enum Ended {
 }
 
 type Running = (usize, BoxFuture<'static, TaskOutcome>);
+
+/// What is left of a task whose executor panicked or was shut down.
+fn lost_task(lost: JoinError) -> TaskOutcome {
+    let why = match lost.try_into_panic() {
+        Ok(panic) => panic_text(&*panic),
+        Err(cancelled) => cancelled.to_string(),
+    };
+    TaskOutcome::Failed(TaskError::Panicked(why))
+}
 
 impl Run {
     /// Runs the tasks concurrently on the same state and gives their results in canonical order.
@@ -119,20 +130,18 @@ impl Run {
         }
         let runtime = Handle::try_current().map_err(|_| RunError::NoRuntime)?;
         let mut crew = JoinSet::new();
+        let mut places = HashMap::new();
         for (at, future) in still {
-            crew.spawn_on(async move { (at, future.await) }, &runtime);
+            places.insert(crew.spawn_on(future, &runtime).id(), at);
         }
-        while let Some(first) = crew.join_next().await {
+        while let Some(first) = crew.join_next_with_id().await {
             let mut batch = vec![first];
-            while let Some(next) = crew.try_join_next() {
+            while let Some(next) = crew.try_join_next_with_id() {
                 batch.push(next);
             }
             for joined in batch {
-                // A task's own panic is caught where it is polled.
-                let (at, outcome) = joined.map_err(|error| RunError::Stored {
-                    what: "a task was lost".into(),
-                    source: error.into(),
-                })?;
+                let (id, outcome) = joined.unwrap_or_else(|lost| (lost.id(), lost_task(lost)));
+                let at = places[&id];
                 results[at] = Some(self.finish(&tasks[at], outcome));
             }
             if !crew.is_empty() {
@@ -198,7 +207,7 @@ impl Run {
         &mut self,
         results: Vec<Finished>,
     ) -> Result<ControlFlow<Stop, Vec<(Planned, Done)>>, RunError> {
-        let live = self.live_values(&results)?;
+        let live = self.live_values(&results);
         let mut done = Vec::with_capacity(results.len());
         let (mut asks, mut failures) = (Vec::new(), Vec::new());
         for Finished { task, ended, .. } in results {

@@ -21,6 +21,7 @@ use superstep_checkpoint::{CheckpointId, Place, TaskId};
 use crate::ask::Ask;
 use crate::context::Scope;
 use crate::error::{ReadError, RunError};
+use crate::event::{Event, Modes};
 use crate::graph::Core;
 use crate::record::{Done, Record};
 use crate::state::{Fields, Input};
@@ -62,6 +63,8 @@ pub(crate) struct Run {
     dirty: Dirty,
     /// The input, while the checkpoint only holds it as due. Seen when an older checkpoint is addressed.
     start_is_due: Option<Done>,
+    /// Events that wait until what they tell of is stored.
+    held: Vec<(Modes, Event)>,
     /// Supersteps taken in this run.
     taken: u32,
     /// The first superstep of a run without new input passes its breakpoints.

@@ -63,6 +63,7 @@ impl Run {
             edits: Vec::new(),
             dirty: Dirty::default(),
             start_is_due: None,
+            held: Vec::new(),
             taken: 0,
             passes_breakpoint: false,
         }
@@ -74,7 +75,7 @@ impl Run {
         self.base = Some(loaded.id);
         self.parent = loaded.parent;
         self.source = header.source;
-        self.step = header.step;
+        self.step = step(header.step).map_err(self.unreadable("its header"))?;
         for (name, stored) in &loaded.channels {
             match name.as_str() {
                 SENDS => self.restore_sends(stored)?,
@@ -143,7 +144,11 @@ impl Run {
             let at = at.ok_or_else(|| RunError::unknown("join", &name))?;
             for source in sources {
                 let node = self.core.node(&source)?;
-                self.routing.arrived[at].push(node);
+                let arrived = &mut self.routing.arrived[at];
+                if arrived.contains(&node) || !self.core.joins[at].sources.contains(&node) {
+                    return Err(RunError::unknown(&format!("arrival at `{name}`:"), &source));
+                }
+                arrived.push(node);
             }
         }
         Ok(())
@@ -153,6 +158,9 @@ impl Run {
     fn restore_due(&mut self, next: &[String]) -> Result<(), RunError> {
         for name in next {
             let node = self.core.node(name)?;
+            if self.routing.due.iter().any(|due| due.node == node) {
+                return Err(RunError::unknown("a second task of node", name));
+            }
             let joins = 0..self.core.joins.len();
             let mut complete = joins.filter(|&at| self.routing.is_complete(&self.core, at));
             let edge = !complete.any(|at| self.core.joins[at].target == node);
@@ -237,4 +245,10 @@ pub(super) type Logs = HashMap<ChannelIx, Logged>;
 pub(super) struct Logged {
     pub(super) edits: std::vec::IntoIter<Write>,
     pub(super) tasks: std::vec::IntoIter<Write>,
+}
+
+/// The number of a superstep, if it is one that a thread can have reached and count on from.
+fn step(step: i64) -> Result<i64, String> {
+    let fits = (-1..=i64::MAX / 2).contains(&step);
+    fits.then_some(step).ok_or_else(|| format!("no superstep has the number {step}"))
 }

@@ -152,8 +152,9 @@ impl Run {
     }
 
     /// The output channels with what finished tasks of a paused superstep wrote, if somebody reads them:
-    /// what the outermost graph ends with for now.
-    pub(super) fn live_values(&self, results: &[Finished]) -> Result<Option<Fields>, RunError> {
+    /// what the outermost graph ends with for now. Nothing if the writes do not go together: that is for the
+    /// superstep to find out, and not for those who watch.
+    pub(super) fn live_values(&self, results: &[Finished]) -> Option<Fields> {
         let paused = results
             .iter()
             .any(|result| matches!(result.ended, Ended::Asked(_)));
@@ -164,15 +165,15 @@ impl Run {
         let done: Vec<&Done> = done.collect();
         let outermost = self.place.namespace.is_empty();
         if !(paused && outermost) || done.is_empty() || !self.wants_values() {
-            return Ok(None);
+            return None;
         }
-        let all = self.values_with([done])?;
+        let all = self.values_with([done]).ok()?;
         let output = &self.core.output;
         let value = |&at: &ChannelIx| all.values.get(at).cloned().flatten();
-        Ok(Some(Fields {
+        Some(Fields {
             names: output.names.clone(),
             values: output.channels.iter().map(value).collect(),
-        }))
+        })
     }
 
     fn snapshot(&self, values: Fields, tasks: &[Planned], results: &Results) -> Snapshot {

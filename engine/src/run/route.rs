@@ -3,6 +3,7 @@
 use superstep_channels::{Channel, Write};
 
 use super::apply::Grouped;
+use crate::attempt::guard;
 use crate::error::TaskError;
 use crate::graph::{ChannelIx, Core, Exits};
 use crate::node::Target;
@@ -35,7 +36,7 @@ pub(crate) fn route(
     }
     let fields = own_view(core, cells, &done.writes)?;
     for branch in &exits.branches {
-        for target in branch(&fields).map_err(TaskError::Node)? {
+        for target in guard(|| branch(&fields))?.map_err(TaskError::Node)? {
             done.targets.push(find(core, target)?);
         }
     }

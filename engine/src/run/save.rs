@@ -1,6 +1,7 @@
 //! What a superstep stores: the channels that changed, and the tasks that changed them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use superstep_channels::{Kind, Snapshots, Value, Write};
 use superstep_checkpoint::{
@@ -50,7 +51,7 @@ impl Run {
     /// Applies the results of a superstep and saves what they made.
     pub(super) async fn settle(&mut self, results: Vec<(Planned, Done)>) -> Result<(), RunError> {
         let tasks = self.records_of(&results)?;
-        let core = std::sync::Arc::clone(&self.core);
+        let core = Arc::clone(&self.core);
         let applied = results.into_iter().map(|(task, done)| Applied {
             node: Some(task.node),
             on_state: matches!(task.path, Path::State),
@@ -65,9 +66,8 @@ impl Run {
             }
         };
         let commit = self.commit(Source::Loop, tasks)?;
-        self.store(commit).await?;
-        self.tell_values(&writes);
-        Ok(())
+        self.hold_values(&writes);
+        self.store(commit).await
     }
 
     /// Saves results that do not go together at the checkpoint they ran on: with a graph that can take them
@@ -144,7 +144,7 @@ impl Run {
         source: Source,
         tasks: Vec<StoredTask>,
     ) -> Result<Option<Commit>, RunError> {
-        let id = CheckpointId(self.newest.map_or(0, |id| id.0) + 1);
+        let id = self.newest.map_or(CheckpointId(1), CheckpointId::next);
         let step = self.step + 1;
         let commit = match self.scope.saver {
             None => None,
@@ -282,6 +282,7 @@ impl Run {
             .collect()
     }
 
+    /// Stores checkpoints, and tells what was kept until they are.
     pub(super) async fn store(
         &mut self,
         commits: impl IntoIterator<Item = Commit>,
@@ -292,6 +293,7 @@ impl Run {
         {
             saver.commit(&self.place, commits).await?;
         }
+        self.tell_held();
         Ok(())
     }
 

@@ -34,8 +34,39 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn tell_input_checkpoint(&self) -> Result<(), RunError> {
-        self.tell_checkpoint(&[self.start_task()])
+    /// Keeps an event until what it tells of is stored.
+    pub(super) fn hold(&mut self, mode: Modes, event: impl FnOnce(&Self) -> Event) {
+        if self.wants(mode) {
+            let event = event(self);
+            self.held.push((mode, event));
+        }
+    }
+
+    /// Tells what was kept.
+    pub(super) fn tell_held(&mut self) {
+        for (mode, event) in std::mem::take(&mut self.held) {
+            self.emit(mode, || event);
+        }
+    }
+
+    pub(super) fn hold_input_checkpoint(&mut self) -> Result<(), RunError> {
+        if self.base.is_some() && self.wants(Modes::CHECKPOINTS) {
+            let snapshot = Box::new(self.planned(&[self.start_task()])?);
+            self.hold(Modes::CHECKPOINTS, |_| Event::Checkpoint(snapshot));
+        }
+        Ok(())
+    }
+
+    /// The output, if one of its channels was written.
+    pub(super) fn hold_values(&mut self, written: &[ChannelIx]) {
+        if self.wants_values() && self.shows(written) {
+            self.hold(Modes::VALUES, |run| Event::Values(run.output()));
+        }
+    }
+
+    fn shows(&self, written: &[ChannelIx]) -> bool {
+        let output = &self.core.output.channels;
+        written.iter().any(|channel| output.contains(channel))
     }
 
     pub(super) fn tell_started(&self, task: &Planned) {
@@ -83,15 +114,6 @@ impl Run {
             .into_iter()
             .filter(|(name, _)| output.contains(name))
             .collect()
-    }
-
-    /// The output, if one of its channels was written.
-    pub(super) fn tell_values(&self, written: &[ChannelIx]) {
-        let output = &self.core.output.channels;
-        let visible = |channel| output.contains(channel);
-        if self.wants_values() && written.iter().any(visible) {
-            self.emit(Modes::VALUES, || Event::Values(self.output()));
-        }
     }
 
     pub(super) fn tell_values_now(&self, values: Option<Fields>) {
