@@ -83,7 +83,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a subagent, and with the first one the tool `task` that hands work to them.
+    /// Adds a subagent, and with the first one the tool `task` that hands work to them:
+    /// its arguments are `description`, what is to be done, and `subagent_type`, the name of the subagent.
     ///
     /// A subagent's run is a graph nested in the call's own task, with checkpoints of its own: killed in the middle it
     /// goes on there, and when it asks, the whole run pauses. Several calls in one turn run side by side.

@@ -25,6 +25,12 @@ use syn::{
 ///
 /// `#[reduce(fold, update = U)]` and `#[delta(fold, update = U)]` name the type that is written
 /// where it is not the type that is read.
+///
+/// The struct derives `Clone`, `Serialize` and `Deserialize` too.
+///
+/// As input a state writes every field, defaults included: last values are replaced, folds with one type take the
+/// field as an update, and folds with an `update` type are *overwritten*, an empty field empties them. To write some
+/// channels only, start with an `Update`: `thread.start(Update::new().put(Report::TOPIC, topic))`.
 #[proc_macro_derive(
     State,
     attributes(or_default, reduce, delta, topic, ephemeral, any, untracked)
