@@ -212,7 +212,10 @@ impl fmt::Debug for ChannelSpec {
         if self.update_type() != self.value {
             write!(f, " written as {:?}", self.update_type())?;
         }
-        let guards = matches!(self.kind, Kind::LastValue | Kind::Ephemeral | Kind::Untracked);
+        let guards = matches!(
+            self.kind,
+            Kind::LastValue | Kind::Ephemeral | Kind::Untracked
+        );
         if guards && !self.guard {
             f.write_str(", unguarded")?;
         }

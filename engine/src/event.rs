@@ -235,7 +235,11 @@ impl Queue {
         if state.parts.is_empty() {
             return Poll::Ready(());
         }
-        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+        if !state
+            .waiting
+            .iter()
+            .any(|waker| waker.will_wake(cx.waker()))
+        {
             state.waiting.push(cx.waker().clone());
         }
         Poll::Pending

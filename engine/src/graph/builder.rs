@@ -97,11 +97,7 @@ impl<S: State> GraphBuilder<S> {
     }
 
     fn add(&mut self, name: Name, run: Arc<dyn ErasedNode>, reads: Option<Vec<Name>>) {
-        self.nodes.push(Declared {
-            name,
-            run,
-            reads,
-        });
+        self.nodes.push(Declared { name, run, reads });
     }
 
     /// Lets a node wait until nothing else is due, sends included: it collects what branches of different length bring.
@@ -202,7 +198,10 @@ impl<S: State> GraphBuilder<S> {
                 problems.push(Problem::DuplicateNode(node.name.clone()));
             }
         }
-        let unknown = self.deferred.iter().filter(|name| !node_at.contains_key(*name));
+        let unknown = self
+            .deferred
+            .iter()
+            .filter(|name| !node_at.contains_key(*name));
         problems.extend(unknown.cloned().map(Problem::UnknownDeferred));
         if self.entries.is_empty() && !self.branches.iter().any(|(from, _)| from.is_none()) {
             problems.push(Problem::NoEntry);

@@ -250,5 +250,6 @@ pub(super) struct Logged {
 /// The number of a superstep, if it is one that a thread can have reached and count on from.
 fn step(step: i64) -> Result<i64, String> {
     let fits = (-1..=i64::MAX / 2).contains(&step);
-    fits.then_some(step).ok_or_else(|| format!("no superstep has the number {step}"))
+    fits.then_some(step)
+        .ok_or_else(|| format!("no superstep has the number {step}"))
 }

@@ -3,6 +3,7 @@
 mod asks;
 mod building;
 mod executors;
+mod guards;
 mod nested;
 mod reading;
 mod stops;

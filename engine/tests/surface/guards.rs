@@ -1,0 +1,240 @@
+//! What must not happen: a watcher that changes a run, news of what was not stored, stored nonsense that is believed,
+//! a panic that takes the run down.
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use superstep::channels::{Key, Name};
+use superstep::checkpoint::{
+    CheckpointId, Checkpointer, Commit, Header, Listed, Loaded, Place, SaveError, Size, Source,
+    StoredTask,
+};
+use superstep::prelude::*;
+use superstep::{Problem, Target};
+
+use super::{Log, asking, done, line, linked, log, message, named, node, nodes};
+
+const LAST: Key<u32> = Key::last("last");
+
+async fn writes_last(_: Log, cx: Context) -> NodeResult {
+    Ok(line(cx.node().to_string()).put(LAST, 1))
+}
+
+#[tokio::test]
+async fn watching_a_run_does_not_change_how_it_ends() {
+    let graph = nodes(&[])
+        .channel(LAST.spec())
+        .node(node("a"), writes_last)
+        .node(node("b"), writes_last)
+        .node(node("c"), asking)
+        .entry(node("a"))
+        .entry(node("b"))
+        .entry(node("c"))
+        .build()
+        .unwrap();
+    let store = MemoryCheckpointer::new();
+    let alone = graph.thread(&store, "alone").start(log(&[])).await.unwrap();
+    let watched = graph.thread(&store, "watched").start(log(&[]));
+    let mut watched = watched.stream(Modes::VALUES | Modes::UPDATES);
+    while watched.next().await.is_some() {}
+    let watched = watched.outcome().await.unwrap();
+    assert_eq!((alone.asks().len(), watched.asks().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_command_at_an_input_that_is_due_applies_the_input_first() {
+    let store = MemoryCheckpointer::new();
+    let thread = linked(nodes(&["a", "b"]), &["a", "b"])
+        .build()
+        .unwrap()
+        .thread(&store, "t");
+    done(thread.start(log(&["in"])).await);
+    let input = thread.at(CheckpointId(1));
+    let end = done(input.command(line("edit"), []).await);
+    assert_eq!(end, log(&["in", "edit", "a", "b"]));
+    let end = done(input.command(Update::new().goto(node("b")), []).await);
+    assert_eq!(end, log(&["in", "a", "b", "b"]));
+    assert_eq!(thread.state().await.unwrap().read::<Log>().unwrap(), end);
+    assert!(thread.history(100).await.unwrap().len() > 8);
+    // What does not fit leaves no trace.
+    let before = thread.history(100).await.unwrap().len();
+    let wrong = Update::new().put_value("nothing", superstep::channels::Value::new(1u32));
+    message(input.command(wrong, []).await);
+    assert_eq!(thread.history(100).await.unwrap().len(), before);
+}
+
+/// Stores nothing.
+#[derive(Clone, Debug)]
+struct Refusing(MemoryCheckpointer);
+
+#[async_trait]
+impl Checkpointer for Refusing {
+    async fn load(
+        &self,
+        place: &Place,
+        at: Option<CheckpointId>,
+    ) -> Result<Option<Loaded>, SaveError> {
+        self.0.load(place, at).await
+    }
+    async fn list(
+        &self,
+        place: &Place,
+        before: Option<CheckpointId>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, SaveError> {
+        self.0.list(place, before, limit).await
+    }
+    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
+        self.0.tasks(place, base).await
+    }
+    async fn logs(
+        &self,
+        place: &Place,
+        id: CheckpointId,
+    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
+        self.0.logs(place, id).await
+    }
+    async fn commit(&self, _: &Place, _: Vec<Commit>) -> Result<(), SaveError> {
+        Err(SaveError::Locked {
+            what: "the store".into(),
+        })
+    }
+    async fn save_tasks(
+        &self,
+        _: &Place,
+        _: CheckpointId,
+        _: CheckpointId,
+        _: Vec<StoredTask>,
+    ) -> Result<(), SaveError> {
+        Ok(())
+    }
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
+        self.0.delete_thread(thread).await
+    }
+    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
+        self.0.size(thread).await
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_stored_is_not_told() {
+    let graph = linked(nodes(&["a"]), &["a"]).build().unwrap();
+    let thread = graph.thread(&Refusing(MemoryCheckpointer::new()), "t");
+    let run = thread.start(log(&["in"]));
+    let mut told = run.stream(Modes::VALUES | Modes::CHECKPOINTS | Modes::TASKS);
+    assert!(told.next().await.is_none());
+    assert!(message(told.outcome().await).contains("the store is locked"));
+}
+
+/// A store that holds one checkpoint with this header, which nobody of ours has written.
+async fn forged(step: i64, next: &[&str]) -> MemoryCheckpointer {
+    let header = Header {
+        source: Source::Loop,
+        step,
+        graph: "graph".into(),
+        version: 1,
+        next: next.iter().map(|name| name.to_string()).collect(),
+        parents: Vec::new(),
+    };
+    let commit = Commit {
+        id: CheckpointId(1),
+        parent: None,
+        header: header.seal().unwrap(),
+        items: Vec::new(),
+        tasks: Vec::new(),
+    };
+    let store = MemoryCheckpointer::new();
+    store.commit(&Place::root("t"), vec![commit]).await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn a_forged_header_is_an_error_that_says_what_is_wrong() {
+    let graph = linked(nodes(&["a", "b"]), &["a", "b"]).build().unwrap();
+    for (step, next, wrong) in [
+        (i64::MAX, &["a"][..], "no superstep has the number"),
+        (i64::MIN, &["a"], "no superstep has the number"),
+        (1, &["a", "a"], "a second task of node `a`"),
+        (1, &["gone"], "node `gone`"),
+    ] {
+        let thread = graph.thread(&forged(step, next).await, "t");
+        let error = thread.proceed().await.unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        let text = format!("{error}: {}", source.unwrap_or_default());
+        assert!(text.contains(wrong), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_anywhere_in_a_node_is_that_tasks_failure() {
+    fn at_once(_: Log, _: Context) -> std::future::Ready<NodeResult> {
+        panic!("before the future")
+    }
+    let sibling = nodes(&["sibling"]).entry(node("sibling"));
+    let graph = sibling
+        .node(node("a"), at_once)
+        .entry(node("a"))
+        .build()
+        .unwrap();
+    let store = MemoryCheckpointer::new();
+    let thread = graph.thread(&store, "t");
+    let failed = message(thread.start(log(&[])).await);
+    assert_eq!(failed, "node `a` failed: panicked: before the future");
+    // The sibling's result is kept.
+    assert_eq!(
+        thread.state().await.unwrap().read::<Log>().unwrap(),
+        log(&["sibling"])
+    );
+
+    let graph = nodes(&["a"])
+        .entry(node("a"))
+        .branch(node("a"), |_| -> Option<Target> { panic!("in the branch") })
+        .build()
+        .unwrap();
+    let failed = message(graph.detached().start(log(&[])).await);
+    assert_eq!(failed, "node `a` failed: panicked: in the branch");
+}
+
+#[tokio::test]
+async fn nodes_can_be_deferred_before_they_are_there_and_only_if_they_come() {
+    let graph = nodes(&[])
+        .defer(node("last"))
+        .node(node("first"), named)
+        .node(node("mid"), named)
+        .node(node("last"), named)
+        .entry(node("first"))
+        .edge(node("first"), node("last"))
+        .edge(node("first"), node("mid"))
+        .build()
+        .unwrap();
+    let end = done(graph.detached().start(log(&[])).await);
+    assert_eq!(end, log(&["first", "mid", "last"]));
+    let slip = nodes(&["a"])
+        .entry(node("a"))
+        .defer(node("aa"))
+        .build()
+        .unwrap_err();
+    assert_eq!(
+        slip.problems,
+        [Problem::UnknownDeferred(Name::Borrowed("aa"))]
+    );
+}
+
+#[tokio::test]
+async fn a_deferred_collector_waits_for_what_is_sent() {
+    const WORK: Node<u32> = Node::new("work");
+    let hand_out = |_: Log, _: Context| async {
+        Ok((0..3).fold(line("out"), |update, part| update.send(WORK, part)))
+    };
+    let work = |part: u32, _: Context| async move { Ok(line(format!("part {part}"))) };
+    let graph = nodes(&[])
+        .node(node("out"), hand_out)
+        .node(WORK, work)
+        .node(node("collect"), named)
+        .defer(node("collect"))
+        .entry(node("out"))
+        .edge(node("out"), node("collect"))
+        .build()
+        .unwrap();
+    let end = done(graph.detached().start(log(&[])).await);
+    assert_eq!(end, log(&["out", "part 0", "part 1", "part 2", "collect"]));
+}
