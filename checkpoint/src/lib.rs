@@ -23,6 +23,8 @@ pub use header::{Header, Source};
 pub use ids::{CheckpointId, Place, TaskId};
 pub use log::{decode_log, encode_log};
 pub use memory::MemoryCheckpointer;
-pub use saver::{Channel, Checkpointer, Commit, Item, Listed, Loaded, SaveError, Size, StoredTask};
+pub use saver::{
+    Channel, Checkpointer, Commit, Item, Listed, Loaded, SaveError, Seen, Size, StoredTask,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteCheckpointer;

@@ -10,8 +10,8 @@ use dashmap::DashMap;
 use crate::lineage::{self, Broken, Found, Gathered, Link, Stretch};
 use crate::saver::{check_commits, check_tasks};
 use crate::{
-    Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, Place, SaveError, Size,
-    StoredTask, TaskId,
+    Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, Place, SaveError, Seen,
+    Size, StoredTask, TaskId,
 };
 
 /// Keeps checkpoints in memory: for tests, and for runs that need not survive the process.
@@ -106,12 +106,13 @@ impl Checkpointer for MemoryCheckpointer {
     async fn save_tasks(
         &self,
         place: &Place,
-        newest: CheckpointId,
+        seen: Seen,
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
         self.change(place, |history| {
-            check_tasks(place, history.newest(), newest, base)?;
+            check_tasks(place, history.seen(), seen, base)?;
+            history.saves += 1;
             history.put_tasks(base, None, tasks);
             Ok(())
         })
@@ -145,6 +146,8 @@ struct History {
     items: BTreeMap<String, BTreeMap<(CheckpointId, CheckpointId), Item>>,
     /// By base, then by child and task.
     tasks: BTreeMap<CheckpointId, BTreeMap<(Option<CheckpointId>, TaskId), StoredTask>>,
+    /// How often tasks were saved since the newest checkpoint.
+    saves: u64,
 }
 
 struct Checkpoint {
@@ -163,6 +166,13 @@ impl Checkpoint {
 }
 
 impl History {
+    fn seen(&self) -> Seen {
+        Seen {
+            newest: self.newest(),
+            saves: self.saves,
+        }
+    }
+
     fn newest(&self) -> CheckpointId {
         CheckpointId(self.checkpoints.len() as u64)
     }
@@ -194,6 +204,7 @@ impl History {
             id,
             parent: checkpoint.link.parent,
             newest: self.newest(),
+            saves: self.saves,
             header: checkpoint.header.clone(),
             channels,
             pending,
@@ -243,6 +254,7 @@ impl History {
         }
         let base = commit.parent.unwrap_or(CheckpointId(0));
         self.put_tasks(base, Some(commit.id), commit.tasks);
+        self.saves = 0;
         self.checkpoints.push(Checkpoint {
             link,
             header: commit.header,

@@ -53,16 +53,16 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// When the future is dropped before it is ready, they may be stored or not.
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError>;
 
-    /// Stores tasks that finished, paused or failed while their superstep goes on.
+    /// Stores tasks that finished, paused or failed while their superstep goes on, and the answers they were given.
     /// They wait at `base` until a commit with that parent takes them along; a second save of a task replaces the first.
+    /// With base 0 they wait for the first checkpoint of a lineage.
     ///
-    /// In a place without checkpoints, `newest` is 0. With `base` 0 the tasks wait for a commit without parent.
-    /// Fails with [`SaveError::Conflict`] if the place's newest checkpoint is not `newest`,
-    /// and with [`SaveError::NoCheckpoint`] if `base` is not there.
+    /// Fails with [`SaveError::Conflict`] if the place is not as the writer has [seen](Seen) it: another writer's results
+    /// and answers are never replaced. Each save counts.
     async fn save_tasks(
         &self,
         place: &Place,
-        newest: CheckpointId,
+        seen: Seen,
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError>;
@@ -108,6 +108,15 @@ pub enum Item {
     },
 }
 
+/// What a writer knows of a place: enough to notice that another one was there meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The newest checkpoint; 0 if there is none.
+    pub newest: CheckpointId,
+    /// How many saves of tasks there were since: those that [`Loaded`] told of, and the writer's own.
+    pub saves: u64,
+}
+
 /// A task's record, and where it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTask {
@@ -130,6 +139,8 @@ pub struct Loaded {
     pub parent: Option<CheckpointId>,
     /// The newest checkpoint of the place, which need not be this one.
     pub newest: CheckpointId,
+    /// How many saves of tasks the place has seen since its newest checkpoint.
+    pub saves: u64,
     /// Its framed header.
     pub header: Vec<u8>,
     /// Every channel that has an item on the way from the root to here.
@@ -185,13 +196,11 @@ impl Size {
 #[non_exhaustive]
 pub enum SaveError {
     /// Another writer was there first; what this one wanted to store is not stored.
-    #[error(
-        "{place} was changed by another writer: expected checkpoint {expected} to be the next, but the newest is {newest}"
-    )]
+    #[error("{place} was changed by another writer since it was read")]
     Conflict {
         /// Where.
         place: Place,
-        /// The id that this writer wanted to use.
+        /// The id that this writer's next checkpoint has, as far as it knew.
         expected: CheckpointId,
         /// What the place holds now; 0 if nothing.
         newest: CheckpointId,
@@ -248,20 +257,19 @@ pub(crate) fn check_commits(
     Ok(())
 }
 
-/// Whether tasks may be stored at `base` by a writer who knows `expected` as the newest checkpoint.
-/// With base 0 they wait for the first checkpoint of a lineage.
+/// Whether tasks may be stored at `base` of a place that is as `there`, by a writer who has `seen` it.
 pub(crate) fn check_tasks(
     place: &Place,
-    newest: CheckpointId,
-    expected: CheckpointId,
+    there: Seen,
+    seen: Seen,
     base: CheckpointId,
 ) -> Result<(), SaveError> {
-    if expected != newest {
-        return Err(conflict(place, expected.next(), newest));
+    if seen != there {
+        return Err(conflict(place, seen.newest.next(), there.newest));
     }
     match base {
         CheckpointId(0) => Ok(()),
-        base => check_present(place, newest, base),
+        base => check_present(place, there.newest, base),
     }
 }
 

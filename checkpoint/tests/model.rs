@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use superstep_checkpoint::{
     Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, MemoryCheckpointer, Place,
-    Size, StoredTask, TaskId,
+    Seen, Size, StoredTask, TaskId,
 };
 
 #[derive(Clone, Debug)]
@@ -92,6 +92,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 /// One place, as plainly as it can be kept.
 #[derive(Default)]
 struct Model {
+    saves: u64,
     checkpoints: Vec<(Commit, BTreeMap<String, Channel>)>,
     tasks: Vec<(CheckpointId, StoredTask)>,
 }
@@ -128,6 +129,7 @@ impl Model {
     }
 
     fn add(&mut self, commit: Commit) {
+        self.saves = 0;
         let mut channels = match commit.parent {
             Some(parent) => self.checkpoints[parent.0 as usize - 1].1.clone(),
             None => BTreeMap::new(),
@@ -182,6 +184,7 @@ impl Model {
             id,
             parent: commit.parent,
             newest: CheckpointId(self.newest()),
+            saves: self.saves,
             header: commit.header.clone(),
             channels: channels.clone(),
             pending: self
@@ -259,13 +262,17 @@ async fn apply(store: &impl Checkpointer, models: &mut [Model; 3], op: Op) {
         } => {
             let newest = models[place].newest();
             let base = CheckpointId(base.index(newest as usize + 1) as u64);
-            let known = CheckpointId(newest + u64::from(stale));
+            let seen = Seen {
+                newest: CheckpointId(newest),
+                saves: models[place].saves + u64::from(stale),
+            };
             let stored = store
-                .save_tasks(&places()[place], known, base, tasks.clone())
+                .save_tasks(&places()[place], seen, base, tasks.clone())
                 .await;
             assert_eq!(stored.is_ok(), !stale, "{stored:?}");
             if !stale {
                 models[place].put_tasks(base, None, &tasks);
+                models[place].saves += 1;
             }
         }
         Op::Delete { place } => {

@@ -79,6 +79,13 @@ impl Ask {
     }
 }
 
+/// An answer that was given, with the question that was asked then.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) question: Json,
+    pub(crate) answer: Json,
+}
+
 /// What is answered, and to which question.
 #[derive(Clone, Debug)]
 pub struct Answer {

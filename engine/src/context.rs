@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use superstep_channels::{Json, Name};
 use superstep_checkpoint::{CheckpointId, Checkpointer, Place, TaskId};
 
-use crate::ask::{Ask, AskId};
+use crate::ask::{Answered, Ask, AskId};
 use crate::error::{RunError, TaskError};
 use crate::event::{Event, Modes, Sink};
 use crate::executor::Task;
@@ -43,7 +43,7 @@ pub(crate) struct Scope {
     pub(crate) sink: Sink,
     pub(crate) limit: u32,
     /// Answers that were given but not used up yet.
-    pub(crate) answers: Arc<HashMap<AskId, Json>>,
+    pub(crate) answers: Arc<HashMap<AskId, Answered>>,
     /// The enclosing graphs' namespaces and checkpoints, outermost first.
     pub(crate) parents: Arc<[(String, CheckpointId)]>,
     /// Answers that a node could not read. Shared by the whole run.
@@ -143,6 +143,8 @@ impl Context {
     /// let the node do its side effects after it, or in a node of their own.
     ///
     /// The questions of a task are told apart by their order, so ask them in the same order every time.
+    /// An answer counts for the question that was answered: if the node asks something else in its place now,
+    /// it is asked anew. So put nothing into a question that changes by itself, such as the time.
     /// An answer that is no `A` fails the task; the question stays open.
     pub fn interrupt<A: DeserializeOwned + Send + 'static>(
         &self,
@@ -169,23 +171,30 @@ impl Context {
         id: AskId,
         question: &(impl Serialize + ?Sized),
     ) -> Result<A, Parked> {
-        if let Some(answer) = self.0.scope.answers.get(&id) {
-            return A::deserialize(&answer.0).map_err(|error| {
-                self.0.scope.reject(id);
-                Parked::Failed(TaskError::BadAnswer {
-                    ask: id,
-                    reason: error.to_string(),
+        let payload = serde_json::to_value(question)
+            .map_err(|error| Parked::Failed(TaskError::Node(error.into())))?;
+        match self.0.scope.answers.get(&id) {
+            Some(known) if known.question.0 == payload => {
+                A::deserialize(&known.answer.0).map_err(|error| {
+                    self.0.scope.reject(id);
+                    Parked::Failed(TaskError::BadAnswer {
+                        ask: id,
+                        reason: error.to_string(),
+                    })
                 })
-            });
-        }
-        match serde_json::to_value(question) {
-            Ok(payload) => Err(Parked::Asks(vec![Ask {
-                id,
-                node: self.0.node.to_string(),
-                namespace: self.0.place.namespace.to_string(),
-                payload: Json(payload),
-            }])),
-            Err(error) => Err(Parked::Failed(TaskError::Node(error.into()))),
+            }
+            known => {
+                // What was answered was another question.
+                if known.is_some() {
+                    self.0.scope.reject(id);
+                }
+                Err(Parked::Asks(vec![Ask {
+                    id,
+                    node: self.0.node.to_string(),
+                    namespace: self.0.place.namespace.to_string(),
+                    payload: Json(payload),
+                }]))
+            }
         }
     }
 

@@ -46,6 +46,9 @@ pub enum Problem {
     /// An edge, branch or join from a node that is not there.
     #[error("an edge leaves `{0}`, which is no node")]
     UnknownSource(Name),
+    /// An entry that is not there.
+    #[error("the entry `{0}` is no node")]
+    UnknownEntry(Name),
     /// An edge or join to a node that is not there.
     #[error("an edge leads to `{0}`, which is no node")]
     UnknownTarget(Name),
@@ -140,7 +143,7 @@ pub enum RunError {
         id: CheckpointId,
     },
     /// Another run changed the thread meanwhile. Nothing of this superstep was stored.
-    #[error("another writer changed the thread: {0}")]
+    #[error(transparent)]
     ThreadConflict(SaveError),
     /// The checkpointer failed.
     #[error("the checkpointer failed")]
@@ -318,6 +321,12 @@ pub enum AnswerError {
     /// An answer without an id, and no question.
     #[error("no question is open")]
     NothingOpen,
+    /// More answers than questions.
+    #[error("more answers than open questions, of which there are {open}")]
+    TooMany {
+        /// How many are open.
+        open: usize,
+    },
     /// One answer without an id, and several questions.
     #[error("{open} questions are open: say by id which one is answered")]
     Ambiguous {

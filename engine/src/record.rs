@@ -1,13 +1,15 @@
 //! What is stored of a task.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde::{Deserialize, Serialize};
 use superstep_channels::{Json, Write};
 use superstep_checkpoint::frame;
 
-use crate::ask::{Ask, AskId};
+use crate::ask::{Answered, Ask, AskId};
 use crate::error::RunError;
 use crate::graph::{ChannelIx, Core, NodeIx};
-use superstep_channels::{Kind, Value};
+use superstep_channels::{CodecError, Kind, Type, Value};
 
 /// What a finished task leads to, by index.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +35,7 @@ pub(crate) struct Record {
     /// What it asked last.
     pub(crate) asks: Vec<Ask>,
     /// Answers that were given to it and its nested graphs.
-    pub(crate) answers: Vec<(AskId, Json)>,
+    pub(crate) answers: Vec<(AskId, Answered)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,10 +49,78 @@ pub(crate) enum RecordState {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum StoredWrite {
-    Plain(Vec<u8>),
-    Overwrite(Vec<u8>),
+    Plain(TypedBytes),
+    Overwrite(TypedBytes),
     /// It stands in the channel's log of the checkpoint that the task made.
     Logged,
+}
+
+/// How large the largest bytes were that were seen to come back, for one channel or node.
+#[derive(Debug, Default)]
+pub(crate) struct Proof(AtomicUsize);
+
+impl Proof {
+    /// The bytes of a value, if they can be read back. Some serde attributes (`skip_serializing_if`, `untagged`,
+    /// `flatten`) write what a binary format cannot read; better to learn that now than when the thread is opened.
+    /// Only bytes twice as long as any before are tried, so it costs little against writing them.
+    pub(crate) fn encode(&self, value: &Value) -> Result<Vec<u8>, CodecError> {
+        let bytes = value.encode()?;
+        self.check(&bytes, || {
+            value.type_of().decode(&bytes).map(drop).map_err(lost)
+        })?;
+        Ok(bytes)
+    }
+
+    /// Tries to read bytes back, if none as long were tried before.
+    pub(crate) fn check<E>(
+        &self,
+        bytes: &[u8],
+        read: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if bytes.len() > 2 * self.0.load(Ordering::Relaxed) {
+            read()?;
+            self.0.fetch_max(bytes.len(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+fn lost(error: CodecError) -> CodecError {
+    CodecError {
+        reason: format!(
+            "it can be written but not read back ({}): `skip_serializing_if`, `untagged`, `flatten` and a bare \
+             `serde_json::Value` do not go with a binary format",
+            error.reason
+        ),
+        ..error
+    }
+}
+
+/// A value without a frame, inside one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TypedBytes {
+    type_name: String,
+    bytes: Vec<u8>,
+}
+
+impl TypedBytes {
+    fn new(value: &Value, proof: &Proof) -> Result<Self, CodecError> {
+        Ok(TypedBytes {
+            type_name: value.type_of().name(),
+            bytes: proof.encode(value)?,
+        })
+    }
+
+    /// Reads the value back, if it is of the type that is wanted now.
+    fn read(&self, wanted: Type) -> Result<Value, CodecError> {
+        if self.type_name == wanted.name() {
+            return wanted.decode(&self.bytes);
+        }
+        Err(CodecError {
+            type_name: wanted.name(),
+            reason: format!("what is stored is a `{}`", self.type_name),
+        })
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,8 +133,7 @@ pub(crate) enum StoredTarget {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredSend {
     pub(crate) node: String,
-    pub(crate) type_name: String,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) payload: TypedBytes,
 }
 
 const TYPE: &str = "Task";
@@ -77,6 +146,14 @@ impl Record {
             error: None,
             asks: Vec::new(),
             answers: Vec::new(),
+        }
+    }
+
+    /// Answers a question that is open.
+    pub(crate) fn answer(&mut self, id: AskId, answer: Json) {
+        if let Some(ask) = self.asks.iter().find(|ask| ask.id == id) {
+            let question = ask.payload.clone();
+            self.answers.push((id, Answered { question, answer }));
         }
     }
 
@@ -112,8 +189,14 @@ pub(crate) fn store_done(core: &Core, done: &Done, logged: bool) -> Result<Recor
         let stored = match (spec.kind(), write) {
             (Kind::Untracked, _) => continue,
             (Kind::Delta(_), _) if logged => StoredWrite::Logged,
-            (_, Write::Plain(value)) => StoredWrite::Plain(bytes(spec.name(), value)?),
-            (_, Write::Overwrite(value)) => StoredWrite::Overwrite(bytes(spec.name(), value)?),
+            (_, Write::Plain(value)) => {
+                let proof = &core.proofs.updates[*channel];
+                StoredWrite::Plain(bytes(spec.name(), value, proof)?)
+            }
+            (_, Write::Overwrite(value)) => {
+                let proof = &core.proofs.values[*channel];
+                StoredWrite::Overwrite(bytes(spec.name(), value, proof)?)
+            }
         };
         writes.push((spec.name().to_string(), stored));
     }
@@ -124,11 +207,9 @@ pub(crate) fn store_done(core: &Core, done: &Done, logged: bool) -> Result<Recor
     })
 }
 
-fn bytes(channel: &str, value: &Value) -> Result<Vec<u8>, RunError> {
+fn bytes(channel: &str, value: &Value, proof: &Proof) -> Result<TypedBytes, RunError> {
     let what = || format!("a write to channel `{channel}` cannot be stored");
-    value
-        .encode()
-        .map_err(|error| crate::error::stored(what())(error))
+    TypedBytes::new(value, proof).map_err(|error| crate::error::stored(what())(error))
 }
 
 fn store_target(core: &Core, target: &Routed) -> Result<StoredTarget, RunError> {
@@ -147,8 +228,8 @@ pub(crate) fn store_send(
     let what = format!("a payload for node `{name}` cannot be stored");
     Ok(StoredSend {
         node: name.to_string(),
-        type_name: payload.type_of().name(),
-        payload: payload.encode().map_err(crate::error::stored(what))?,
+        payload: TypedBytes::new(payload, &core.proofs.payloads[node])
+            .map_err(crate::error::stored(what))?,
     })
 }
 
@@ -167,10 +248,10 @@ pub(crate) fn load_done(
             || crate::error::stored(format!("a stored write to channel `{name}` cannot be read"));
         let write = match stored {
             StoredWrite::Plain(bytes) => {
-                Write::Plain(spec.update_type().decode(&bytes).map_err(what())?)
+                Write::Plain(bytes.read(spec.update_type()).map_err(what())?)
             }
             StoredWrite::Overwrite(bytes) => {
-                Write::Overwrite(spec.value_type().decode(&bytes).map_err(what())?)
+                Write::Overwrite(bytes.read(spec.value_type()).map_err(what())?)
             }
             StoredWrite::Logged => logged(channel).ok_or_else(|| RunError::Stored {
                 what: format!("a write to channel `{name}` is missing from its log"),
@@ -193,21 +274,7 @@ pub(crate) fn load_done(
 
 pub(crate) fn load_send(core: &Core, send: &StoredSend) -> Result<(NodeIx, Value), RunError> {
     let node = core.node(&send.node)?;
-    let expected = core.nodes[node].run.payload_type();
-    if expected.name() != send.type_name {
-        return Err(RunError::Stored {
-            what: format!("a stored payload for node `{}` cannot be read", send.node),
-            source: format!(
-                "it is a `{}`, the node takes `{}`",
-                send.type_name,
-                expected.name()
-            )
-            .into(),
-        });
-    }
     let what = format!("a stored payload for node `{}` cannot be read", send.node);
-    let payload = expected
-        .decode(&send.payload)
-        .map_err(crate::error::stored(what))?;
-    Ok((node, payload))
+    let payload = send.payload.read(core.nodes[node].run.payload_type());
+    Ok((node, payload.map_err(crate::error::stored(what))?))
 }

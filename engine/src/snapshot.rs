@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub tasks: Vec<TaskState>,
     /// The checkpoints of the enclosing graphs, outermost first.
     pub parents: Vec<(String, CheckpointId)>,
+    /// Whether it is the record of a checkpoint, and not the present state.
+    pub(crate) record: bool,
 }
 
 impl Snapshot {
@@ -37,11 +39,12 @@ impl Snapshot {
         self.tasks.iter().flat_map(|task| &task.asks)
     }
 
-    /// The nodes that are due.
+    /// The nodes that are due. Of a checkpoint that was addressed or listed: all that were due on it,
+    /// whatever became of them since.
     pub fn next(&self) -> impl Iterator<Item = &Name> {
         self.tasks
             .iter()
-            .filter(|task| !task.finished)
+            .filter(|task| self.record || !task.finished)
             .map(|task| &task.node)
     }
 }

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as JsonValue;
 use superstep::channels::{Key, Snapshots, append};
 use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Size, SqliteCheckpointer,
-    StoredTask,
+    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Seen, Size,
+    SqliteCheckpointer, StoredTask,
 };
 use superstep::prelude::*;
 use tokio::sync::watch;
@@ -132,15 +132,12 @@ impl Checkpointer for KillAt {
     async fn save_tasks(
         &self,
         place: &Place,
-        newest: CheckpointId,
+        seen: Seen,
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
-        self.write(
-            ids(&tasks),
-            self.inner.save_tasks(place, newest, base, tasks),
-        )
-        .await
+        self.write(ids(&tasks), self.inner.save_tasks(place, seen, base, tasks))
+            .await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::lineage::Broken;
 use crate::{
-    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Size, StoredTask,
+    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Seen, Size, StoredTask,
 };
 use worker::{Reader, Writer};
 
@@ -115,6 +115,8 @@ impl Checkpointer for SqliteCheckpointer {
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, SaveError> {
         let place = place.clone();
+        // A caller that gave up may have left a change in the queue; what is read has it.
+        self.0.writer.settle().await?;
         self.read(move |db| read::load(db, &place, at)).await
     }
 
@@ -152,12 +154,12 @@ impl Checkpointer for SqliteCheckpointer {
     async fn save_tasks(
         &self,
         place: &Place,
-        newest: CheckpointId,
+        seen: Seen,
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
         let place = place.clone();
-        self.write(move |db| write::save_tasks(db, &place, newest, base, &tasks))
+        self.write(move |db| write::save_tasks(db, &place, seen, base, &tasks))
             .await
     }
 
@@ -336,7 +338,7 @@ mod tests {
         for commit in commits {
             outcomes.push(commit.await.map_err(|error| error.to_string()));
         }
-        let conflict = "thread `a` was changed by another writer: expected checkpoint 1 to be the next, but the newest is 1";
+        let conflict = "thread `a` was changed by another writer since it was read";
         assert_eq!(outcomes, [Ok(()), Ok(()), Err(conflict.to_owned()), Ok(())]);
     }
 

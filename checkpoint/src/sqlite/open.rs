@@ -23,6 +23,7 @@ const SCHEMA: [&str; 5] = [
         id INTEGER PRIMARY KEY, \
         thread TEXT NOT NULL, \
         namespace TEXT NOT NULL, \
+        saves INTEGER NOT NULL DEFAULT 0, \
         UNIQUE(thread, namespace)) STRICT",
     "CREATE TABLE channels(\
         id INTEGER PRIMARY KEY, \

@@ -21,6 +21,12 @@ pub(super) fn newest(db: &Connection, place: i64) -> rusqlite::Result<Checkpoint
         .query_row([place], |row| row.get(0).map(CheckpointId))
 }
 
+/// How often tasks were saved since the newest checkpoint.
+pub(super) fn saves(db: &Connection, place: i64) -> rusqlite::Result<u64> {
+    db.prepare_cached("SELECT saves FROM places WHERE id = ?1")?
+        .query_row([place], |row| row.get(0))
+}
+
 pub(super) fn link(db: &Connection, place: i64, id: CheckpointId) -> Result<Link, Stop> {
     db.prepare_cached("SELECT branch, parent FROM checkpoints WHERE place = ?1 AND seq = ?2")?
         .query_row(params![place, key(id)], |row| {
@@ -55,6 +61,7 @@ pub(super) fn load(
         id: found.id,
         parent: found.parent,
         newest,
+        saves: saves(db, place)?,
         header: found.header,
         channels: channels(db, place, &way)?,
         pending: pending(db, place, found.id)?,

@@ -2,6 +2,7 @@
 
 use std::iter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -96,11 +97,33 @@ type Change = Box<dyn FnOnce(&Connection) -> Result<(), Stop> + Send>;
 
 struct Job {
     change: Change,
-    done: oneshot::Sender<Result<(), SaveError>>,
+    done: Caller,
+}
+
+/// Who waits for a change, and that it is not made yet.
+struct Caller(oneshot::Sender<Result<(), SaveError>>, Unsettled);
+
+/// Counts as long as it lives.
+struct Unsettled(Arc<AtomicUsize>);
+
+impl Unsettled {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Unsettled(Arc::clone(count))
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Makes changes, several in one transaction when several are waiting.
-pub(super) struct Writer(Worker<Job>);
+pub(super) struct Writer {
+    worker: Worker<Job>,
+    unsettled: Arc<AtomicUsize>,
+}
 
 impl Writer {
     pub(super) fn start(mut db: Connection, file: Arc<File>) -> Result<Self, SaveError> {
@@ -110,7 +133,18 @@ impl Writer {
                 serve_group(&mut db, first, &mut jobs, &named);
             }
         };
-        Worker::start("sqlite-writer", file, serve).map(Writer)
+        Ok(Writer {
+            worker: Worker::start("sqlite-writer", file, serve)?,
+            unsettled: Arc::default(),
+        })
+    }
+
+    /// Waits until the changes that are queued now are made.
+    pub(super) async fn settle(&self) -> Result<(), SaveError> {
+        match self.unsettled.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            _ => self.run(|_| Ok(())).await,
+        }
     }
 
     pub(super) async fn run(
@@ -118,7 +152,12 @@ impl Writer {
         change: impl FnOnce(&Connection) -> Result<(), Stop> + Send + 'static,
     ) -> Result<(), SaveError> {
         let change = Box::new(change);
-        self.0.run(|done| Job { change, done }).await?
+        let unsettled = Unsettled::new(&self.unsettled);
+        let job = |done| Job {
+            change,
+            done: Caller(done, unsettled),
+        };
+        self.worker.run(job).await?
     }
 }
 
@@ -139,7 +178,8 @@ fn serve_group(db: &mut Connection, first: Job, jobs: &mut mpsc::Receiver<Job>, 
             .collect(),
         Err(error) => callers.iter().map(|_| Err(failed(&error))).collect(),
     };
-    for (caller, outcome) in callers.into_iter().zip(outcomes) {
+    for (Caller(caller, unsettled), outcome) in callers.into_iter().zip(outcomes) {
+        drop(unsettled);
         // The caller may have stopped waiting.
         let _ = caller.send(outcome);
     }

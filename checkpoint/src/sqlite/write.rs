@@ -3,10 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Stop;
-use super::read::{key, link, newest, place_number};
+use super::read::{key, link, newest, place_number, saves};
 use crate::lineage::Link;
 use crate::saver::{check_commits, check_tasks};
-use crate::{CheckpointId, Commit, Item, Place, StoredTask, TaskId};
+use crate::{CheckpointId, Commit, Item, Place, Seen, StoredTask, TaskId};
 
 pub(super) fn commit(db: &Connection, place: &Place, commits: &[Commit]) -> Result<(), Stop> {
     let number = ensure_place(db, place)?;
@@ -16,6 +16,8 @@ pub(super) fn commit(db: &Connection, place: &Place, commits: &[Commit]) -> Resu
         add(db, number, last, commit)?;
         last = commit.id;
     }
+    db.prepare_cached("UPDATE places SET saves = 0 WHERE id = ?1 AND saves > 0")?
+        .execute([number])?;
     Ok(())
 }
 
@@ -65,12 +67,18 @@ fn put_item(
 pub(super) fn save_tasks(
     db: &Connection,
     place: &Place,
-    expected: CheckpointId,
+    seen: Seen,
     base: CheckpointId,
     tasks: &[StoredTask],
 ) -> Result<(), Stop> {
     let number = ensure_place(db, place)?;
-    check_tasks(place, newest(db, number)?, expected, base)?;
+    let there = Seen {
+        newest: newest(db, number)?,
+        saves: saves(db, number)?,
+    };
+    check_tasks(place, there, seen, base)?;
+    db.prepare_cached("UPDATE places SET saves = saves + 1 WHERE id = ?1")?
+        .execute([number])?;
     put_tasks(db, number, key(base), 0, tasks)
 }
 

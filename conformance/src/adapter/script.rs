@@ -11,7 +11,7 @@ use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, TaskState, Thre
 use super::build::Built;
 use super::events::Events;
 use super::fault::{failure, unknown_interrupt};
-use super::show::{Place, View, question, snapshot};
+use super::show::{Place, question, snapshot};
 use super::world::World;
 use super::{BoxError, Lacking};
 use crate::expr::{Env, Val};
@@ -310,12 +310,7 @@ impl Session {
             return Err(Lacking("states of nested graphs").into());
         }
         self.save(read.save.as_deref(), state.checkpoint);
-        let view = if read.at.is_some() {
-            View::Record
-        } else {
-            View::Live
-        };
-        let snapshot = snapshot(self.place(&read.thread), &state, view)?;
+        let snapshot = snapshot(self.place(&read.thread), &state)?;
         Ok(StateRead { snapshot })
     }
 
@@ -330,9 +325,7 @@ impl Session {
         let picked = states.get(pick).and_then(|state| state.checkpoint);
         self.save(read.save.as_deref(), picked);
         let place = self.place(&read.thread);
-        let shown = states
-            .iter()
-            .map(|state| snapshot(place, state, View::Record));
+        let shown = states.iter().map(|state| snapshot(place, state));
         let mut snapshots = shown.collect::<Result<Vec<_>, _>>()?;
         if let Some(filter) = &read.filter {
             snapshots.retain(|snapshot| matches(snapshot, filter));

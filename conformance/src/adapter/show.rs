@@ -54,23 +54,18 @@ pub(super) fn namespace(text: &str) -> String {
     text.split('|').map(part).collect::<Vec<_>>().join("|")
 }
 
-/// Which state a snapshot shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
-    /// The present one: what is open still.
-    Live,
-    /// A checkpoint with all that became of its tasks.
-    Record,
-}
-
 /// A state that was read.
-pub(super) fn snapshot(place: Place<'_>, read: &engine::Snapshot, view: View) -> Shown<Snapshot> {
+pub(super) fn snapshot(place: Place<'_>, read: &engine::Snapshot) -> Shown<Snapshot> {
     let rules = place.rules;
     let ordered = ordered(rules, &read.tasks, Order::Definition);
-    let due = ordered
-        .iter()
-        .filter(|task| view == View::Record || !task.finished);
-    let next = due.map(|task| task.node.to_string()).collect();
+    // The engine says which nodes are due, in its order; the reference lists them in the order of definition.
+    let mut due: Vec<String> = read.next().map(ToString::to_string).collect();
+    let mut next = Vec::new();
+    for task in &ordered {
+        if let Some(at) = due.iter().position(|name| *name == *task.node) {
+            next.push(due.swap_remove(at));
+        }
+    }
     let tasks: Vec<TaskState> = ordered
         .iter()
         .map(|state| task(place, state))

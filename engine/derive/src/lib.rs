@@ -29,7 +29,8 @@ use syn::{
 /// The struct derives `Clone`, `Serialize` and `Deserialize` too.
 ///
 /// As input a state writes every field, defaults included: last values are replaced, folds with one type take the
-/// field as an update, and folds with an `update` type are *overwritten*, an empty field empties them. To write some
+/// field as an update. A field with an `update` type cannot be an update: it *replaces* what is there, unless it is
+/// its type's default, which leaves the channel alone (its type needs `PartialEq` for that). To write some
 /// channels only, start with an `Update`: `thread.start(Update::new().put(Report::TOPIC, topic))`.
 #[proc_macro_derive(
     State,
@@ -279,17 +280,25 @@ impl Channel {
         }
     }
 
-    /// How the field goes into the input. A value that is no update of its channel is the channel's new value.
+    /// How the field goes into the input. A value that is no update of its channel is the channel's new value,
+    /// unless it is the type's default: then the field says nothing, and what earlier runs gathered stays.
     fn write(&self, owner: &Ident) -> TokenStream {
         let Channel {
-            field, constant, ..
+            field,
+            constant,
+            value,
+            ..
         } = self;
         let state = quote!(state.#field);
         match &self.rule {
             Rule::Fold {
                 update: Some(_), ..
             } => {
-                quote!(update.overwrite(#owner::#constant, #state))
+                quote!(if #state == <#value as ::core::default::Default>::default() {
+                    update
+                } else {
+                    update.overwrite(#owner::#constant, #state)
+                })
             }
             _ => quote!(update.put(#owner::#constant, #state)),
         }

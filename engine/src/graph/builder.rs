@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use superstep_channels::{ChannelSpec, Name};
 
-use super::{Branch, ChannelSet, Core, Exits, Graph, Join, NodeDef, NodeIx};
+use super::{Branch, ChannelSet, Core, Exits, Graph, Join, NodeDef, NodeIx, Proofs};
 use crate::error::{BuildError, NodeError, Problem};
 use crate::executor::{Executor, InProcess};
 use crate::nested::Subgraph;
@@ -252,7 +252,7 @@ impl<S: State> GraphBuilder<S> {
         let mut exits: Vec<Exits> = self.nodes.iter().map(|_| Exits::default()).collect();
         let mut entry = Exits::default();
         for name in &self.entries {
-            entry.edges.extend(find(name, Problem::UnknownTarget));
+            entry.edges.extend(find(name, Problem::UnknownEntry));
         }
         for (from, to) in &self.edges {
             let from = find(from, Problem::UnknownSource);
@@ -384,6 +384,7 @@ impl<S: State> GraphBuilder<S> {
             })
             .collect();
         Core {
+            proofs: Proofs::new(channels.len(), nodes.len()),
             name: self.name.into_owned(),
             version: self.version,
             rank: ranks(&nodes),

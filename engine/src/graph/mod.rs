@@ -17,6 +17,7 @@ pub use builder::GraphBuilder;
 use crate::error::{NodeError, RunError};
 use crate::executor::Executor;
 use crate::node::{ErasedNode, Target};
+use crate::record::Proof;
 use crate::state::{Fields, State};
 use crate::thread::Thread;
 
@@ -122,9 +123,28 @@ pub(crate) struct Core {
     pub(crate) output: ChannelSet,
     /// The channels that the graph's state type reads; for JSON, the output.
     pub(crate) state: ChannelSet,
+    pub(crate) proofs: Proofs,
     /// All channels.
     pub(crate) everything: ChannelSet,
     pub(crate) executor: Arc<dyn Executor>,
+}
+
+/// What was seen to come back from its bytes: values and updates by channel, payloads by node.
+pub(crate) struct Proofs {
+    pub(crate) values: Vec<Proof>,
+    pub(crate) updates: Vec<Proof>,
+    pub(crate) payloads: Vec<Proof>,
+}
+
+impl Proofs {
+    fn new(channels: usize, nodes: usize) -> Self {
+        let none = |count| std::iter::repeat_with(Proof::default).take(count).collect();
+        Proofs {
+            values: none(channels),
+            updates: none(channels),
+            payloads: none(nodes),
+        }
+    }
 }
 
 /// A node with all that leads away from it.

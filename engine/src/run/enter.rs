@@ -1,19 +1,19 @@
 //! How a run begins: with new input, or where the thread stands.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use superstep_checkpoint::{CheckpointId, Source, StoredTask};
+use superstep_checkpoint::{CheckpointId, Source, StoredTask, TaskId};
 
 use super::apply::{Applied, Due, expire};
-use super::plan::task_id;
+use super::plan::{Planned, task_id};
 use super::route::route;
 use super::save::stored_task;
 use super::{Run, START};
-use crate::ask::{Answer, AskId};
+use crate::ask::{Answer, Answered, AskId};
 use crate::error::{AnswerError, RunError, stored};
 use crate::event::{Event, Modes};
-use crate::record::{Done, Record, RecordState, store_done};
+use crate::record::{Record, RecordState, store_done};
 use crate::update::Update;
 
 /// What a caller brings to a run.
@@ -46,18 +46,15 @@ impl Run {
                 addressed,
             } => {
                 self.passes_breakpoint = true;
-                let edits = match addressed {
-                    false => Vec::new(),
+                match addressed {
+                    false => {}
                     true if answers.is_empty() && edit.is_none() => return self.replay().await,
                     true => self.reopen().await?,
-                };
+                }
                 let mut changed = self.accept(answers)?;
                 // An older checkpoint may hold input that is due but not applied.
                 self.passes_breakpoint &= self.start_is_due.is_none();
                 let start = self.start()?;
-                for edit in edits {
-                    changed.push(self.add_edit(edit)?);
-                }
                 if let Some(update) = edit {
                     changed.push(self.edit(update)?);
                 }
@@ -114,6 +111,7 @@ impl Run {
         let mut routing = self.routing.clone();
         let due: Vec<Due> = std::mem::take(&mut routing.due);
         let sends = std::mem::take(&mut routing.sends);
+        routing.waiting.clear();
         if due.is_empty() && sends.is_empty() {
             return;
         }
@@ -150,12 +148,12 @@ impl Run {
         self.store(fork.into_iter().chain(start)).await
     }
 
-    /// Opens again what was asked last by the tasks that went on from this checkpoint,
-    /// and gives the edits of the state that were made for them. What graphs nested in them asked stays answered:
+    /// Opens again what was asked last by the tasks that went on from this checkpoint.
+    /// How the state was edited for them stays with them. What graphs nested in them asked stays answered:
     /// those graphs have gone on since, and an answer would not reach them.
-    async fn reopen(&mut self) -> Result<Vec<Done>, RunError> {
+    async fn reopen(&mut self) -> Result<(), RunError> {
         let (Some(saver), Some(base)) = (&self.scope.saver, self.base) else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         // Newest last: if several branches went on from here, the latest counts.
         for task in saver.tasks(&self.place, base).await?.into_iter().rev() {
@@ -172,37 +170,24 @@ impl Run {
             }
         }
         self.use_answers();
-        Ok(self.stored_results().await?.edits)
+        Ok(())
     }
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.
     fn accept(&mut self, answers: Vec<Answer>) -> Result<Vec<StoredTask>, RunError> {
-        let mut changed = Vec::new();
+        let tasks = self.plan();
+        let mut open = self.open_asks(&tasks);
+        let asked = open.len();
+        let mut changed = HashSet::new();
         for answer in answers {
-            let open = self.open_asks();
-            let id = match (answer.id, &open[..]) {
-                (Some(id), _) if open.contains(&id) => id,
-                (Some(id), _) => return Err(AnswerError::NotOpen(id).into()),
-                (None, [only]) => *only,
-                (None, []) => return Err(AnswerError::NothingOpen.into()),
-                (None, several) => {
-                    return Err(AnswerError::Ambiguous {
-                        open: several.len(),
-                    }
-                    .into());
-                }
-            };
-            let value = answer
-                .json()
-                .map_err(stored(format!("the answer to question {id}")))?;
-            for (task, record) in &mut self.records {
-                if record.asks.iter().any(|ask| ask.id == id) {
-                    record.answers.push((id, value.clone()));
-                    changed.push(*task);
-                }
+            let (task, id) = take_open(&mut open, asked, answer.id)?;
+            let value = answer.json();
+            let value = value.map_err(stored(format!("the answer to question {id}")))?;
+            if let Some(record) = self.records.get_mut(&task) {
+                record.answer(id, value);
+                changed.insert(task);
             }
         }
-        let tasks = self.plan();
         let mut records = Vec::new();
         for (task, position) in tasks.iter().zip(0..) {
             if changed.contains(&task.id)
@@ -216,21 +201,21 @@ impl Run {
     }
 
     /// The questions that tasks of this checkpoint wait on, in the order of the tasks.
-    pub(super) fn open_asks(&self) -> Vec<AskId> {
-        let tasks = self.plan();
-        let records = tasks.iter().filter_map(|task| self.records.get(&task.id));
-        records
-            .flat_map(Record::open_asks)
-            .map(|ask| ask.id)
-            .collect()
+    fn open_asks(&self, tasks: &[Planned]) -> Vec<(TaskId, AskId)> {
+        let records = tasks
+            .iter()
+            .filter_map(|task| Some((task.id, self.records.get(&task.id)?)));
+        let asks = records.flat_map(|(id, record)| record.open_asks().map(move |ask| (id, ask.id)));
+        asks.collect()
     }
 
     /// Makes stored answers known to the tasks that run.
     pub(super) fn use_answers(&mut self) {
         let records = self.records.values();
         let open = records.filter(|record| !matches!(record.state, RecordState::Done { .. }));
-        let answers = open.flat_map(|record| record.answers.iter().cloned());
-        let mut known: HashMap<_, _> = answers.collect();
+        let mut known: HashMap<AskId, Answered> = open
+            .flat_map(|record| record.answers.iter().cloned())
+            .collect();
         if known.is_empty() {
             return;
         }
@@ -254,4 +239,23 @@ impl Run {
             }
         }
     }
+}
+
+/// Takes the question that an answer is for out of the open ones.
+fn take_open(
+    open: &mut Vec<(TaskId, AskId)>,
+    asked: usize,
+    wanted: Option<AskId>,
+) -> Result<(TaskId, AskId), AnswerError> {
+    let at = match wanted {
+        Some(id) => open
+            .iter()
+            .position(|(_, ask)| *ask == id)
+            .ok_or(AnswerError::NotOpen(id))?,
+        None if asked == 0 => return Err(AnswerError::NothingOpen),
+        None if open.is_empty() => return Err(AnswerError::TooMany { open: asked }),
+        None if open.len() > 1 => return Err(AnswerError::Ambiguous { open: open.len() }),
+        None => 0,
+    };
+    Ok(open.remove(at))
 }

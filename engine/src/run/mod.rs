@@ -43,6 +43,8 @@ pub(crate) struct Run {
     options: Options,
     /// The newest checkpoint of the place: what the next one must follow.
     newest: Option<CheckpointId>,
+    /// How many saves of tasks the place has seen since then, ours included.
+    saves: u64,
     /// The checkpoint the run stands on.
     base: Option<CheckpointId>,
     /// The checkpoint before that.

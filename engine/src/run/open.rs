@@ -55,6 +55,7 @@ impl Run {
             scope,
             options,
             newest: None,
+            saves: 0,
             base: None,
             parent: None,
             source: Source::Input,
@@ -72,6 +73,7 @@ impl Run {
     async fn restore(&mut self, loaded: Loaded, saver: &dyn Checkpointer) -> Result<(), RunError> {
         let header = Header::open(&loaded.header).map_err(self.unreadable("its header"))?;
         self.newest = Some(loaded.newest);
+        self.saves = loaded.saves;
         self.base = Some(loaded.id);
         self.parent = loaded.parent;
         self.source = header.source;

@@ -53,7 +53,10 @@ impl Run {
     pub(crate) async fn record(&self) -> Result<Snapshot, RunError> {
         let Stored { results, edits } = self.stored_results().await?;
         let values = self.values_with(edits.iter().map(|edit| vec![edit]))?;
-        Ok(self.snapshot(values, &self.due(), &results))
+        Ok(Snapshot {
+            record: true,
+            ..self.snapshot(values, &self.due(), &results)
+        })
     }
 
     /// The present state with the tasks that are about to run.
@@ -188,6 +191,7 @@ impl Run {
             values,
             tasks: tasks.collect(),
             parents: self.scope.parents.to_vec(),
+            record: false,
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use superstep_channels::{Kind, Snapshots, Value, Write};
 use superstep_checkpoint::{
-    CheckpointId, Commit, Header, Item, Source, StoredTask, TaskId, encode_log, frame,
+    CheckpointId, Commit, Header, Item, Seen, Source, StoredTask, TaskId, decode_log, encode_log,
+    frame,
 };
 
 use super::apply::{Applied, Grouped, Routing, fold, split};
@@ -14,7 +15,7 @@ use super::open::Logs;
 use super::plan::{Path, Planned};
 use super::{Run, START};
 use crate::error::{RunError, stored};
-use crate::graph::{ChannelIx, NodeIx};
+use crate::graph::{ChannelIx, Core, NodeIx};
 use crate::record::{Done, Record, RecordState, StoredSend, store_done, store_send};
 
 /// The hidden channel of payloads on their way.
@@ -72,7 +73,7 @@ impl Run {
 
     /// Saves results that do not go together at the checkpoint they ran on: with a graph that can take them
     /// the thread goes on without running the tasks again.
-    async fn save_refused(&self, mut tasks: Vec<StoredTask>) -> Result<(), RunError> {
+    async fn save_refused(&mut self, mut tasks: Vec<StoredTask>) -> Result<(), RunError> {
         let mut logs = Logs::new();
         for (&channel, bytes) in &self.dirty.logs {
             let logged = self.logged(channel, bytes);
@@ -127,7 +128,15 @@ impl Run {
             let mut batches = self.edited(channel);
             batches.push(own.clone());
             let what = format!("writes to channel `{}` cannot be stored", spec.name());
-            let log = encode_log(&spec.update_type().name(), &batches).map_err(stored(what))?;
+            let log = encode_log(&spec.update_type().name(), &batches);
+            let log = log.map_err(stored(what.clone()))?;
+            let proof = &self.core.proofs.updates[channel];
+            proof
+                .check(&log, || decode_log(&log, spec).map(drop))
+                .map_err(|error| RunError::Stored {
+                    what: format!("{what}: they could not be read back"),
+                    source: error.into(),
+                })?;
             self.dirty.logs.insert(channel, log);
         }
         Ok(())
@@ -211,7 +220,7 @@ impl Run {
         let value = self.cells[channel].value();
         let Kind::Delta(snapshots) = spec.kind() else {
             return match value {
-                Some(value) => Ok(Item::Value(seal(spec.name(), &value)?)),
+                Some(value) => Ok(Item::Value(seal(&self.core, channel, &value)?)),
                 None => Ok(Item::Empty),
             };
         };
@@ -240,7 +249,7 @@ impl Run {
     }
 
     fn snapshot_of(&mut self, channel: ChannelIx, value: &Value) -> Result<Vec<u8>, RunError> {
-        let bytes = seal(self.core.channels[channel].name(), value)?;
+        let bytes = seal(&self.core, channel, value)?;
         self.growth[channel] = Growth {
             snapshot: bytes.len() as u64,
             ..Growth::default()
@@ -292,6 +301,7 @@ impl Run {
             && !commits.is_empty()
         {
             saver.commit(&self.place, commits).await?;
+            self.saves = 0;
         }
         self.tell_held();
         Ok(())
@@ -341,11 +351,16 @@ impl Run {
         self.save_records(records).await
     }
 
-    pub(super) async fn save_records(&self, records: Vec<StoredTask>) -> Result<(), RunError> {
+    pub(super) async fn save_records(&mut self, records: Vec<StoredTask>) -> Result<(), RunError> {
         if let (Some(saver), Some(newest), Some(base)) = (&self.scope.saver, self.newest, self.base)
             && !records.is_empty()
         {
-            saver.save_tasks(&self.place, newest, base, records).await?;
+            let seen = Seen {
+                newest,
+                saves: self.saves,
+            };
+            saver.save_tasks(&self.place, seen, base, records).await?;
+            self.saves += 1;
         }
         Ok(())
     }
@@ -381,9 +396,12 @@ pub(super) fn stored_task(
 }
 
 /// A channel's value in its frame.
-fn seal(channel: &str, value: &Value) -> Result<Vec<u8>, RunError> {
-    let what = format!("the value of channel `{channel}` cannot be stored");
-    let payload = value.encode().map_err(stored(what))?;
+fn seal(core: &Core, channel: ChannelIx, value: &Value) -> Result<Vec<u8>, RunError> {
+    let name = core.channels[channel].name();
+    let what = format!("the value of channel `{name}` cannot be stored");
+    let payload = core.proofs.values[channel]
+        .encode(value)
+        .map_err(stored(what))?;
     Ok(frame::seal(&value.type_of().name(), &payload))
 }
 

@@ -60,7 +60,7 @@ fn a_graph_needs_an_entry_that_is_there() {
         .unwrap_err();
     insta::assert_snapshot!(error, @"
     graph `graph` cannot be built:
-    - an edge leads to `nowhere`, which is no node
+    - the entry `nowhere` is no node
     ");
 }
 

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use superstep::channels::{Key, Name};
 use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Header, Listed, Loaded, Place, SaveError, Size, Source,
-    StoredTask,
+    CheckpointId, Checkpointer, Commit, Header, Listed, Loaded, Place, SaveError, Seen, Size,
+    Source, StoredTask,
 };
 use superstep::prelude::*;
 use superstep::{Problem, Target};
@@ -101,7 +101,7 @@ impl Checkpointer for Refusing {
     async fn save_tasks(
         &self,
         _: &Place,
-        _: CheckpointId,
+        _: Seen,
         _: CheckpointId,
         _: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
@@ -237,4 +237,237 @@ async fn a_deferred_collector_waits_for_what_is_sent() {
         .unwrap();
     let end = done(graph.detached().start(log(&[])).await);
     assert_eq!(end, log(&["out", "part 0", "part 1", "part 2", "collect"]));
+}
+
+/// Lets two runs read the thread before either goes on.
+#[derive(Clone, Debug)]
+struct Meeting(MemoryCheckpointer, std::sync::Arc<tokio::sync::Barrier>);
+
+#[async_trait]
+impl Checkpointer for Meeting {
+    async fn load(
+        &self,
+        place: &Place,
+        at: Option<CheckpointId>,
+    ) -> Result<Option<Loaded>, SaveError> {
+        let loaded = self.0.load(place, at).await;
+        self.1.wait().await;
+        loaded
+    }
+    async fn list(
+        &self,
+        place: &Place,
+        before: Option<CheckpointId>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, SaveError> {
+        self.0.list(place, before, limit).await
+    }
+    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
+        self.0.tasks(place, base).await
+    }
+    async fn logs(
+        &self,
+        place: &Place,
+        id: CheckpointId,
+    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
+        self.0.logs(place, id).await
+    }
+    async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
+        self.0.commit(place, commits).await
+    }
+    async fn save_tasks(
+        &self,
+        place: &Place,
+        seen: Seen,
+        base: CheckpointId,
+        tasks: Vec<StoredTask>,
+    ) -> Result<(), SaveError> {
+        self.0.save_tasks(place, seen, base, tasks).await
+    }
+    async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
+        self.0.delete_thread(thread).await
+    }
+    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
+        self.0.size(thread).await
+    }
+}
+
+#[tokio::test]
+async fn of_two_who_answer_at_once_one_is_refused_and_no_answer_is_lost() {
+    let graph = nodes(&[])
+        .node(node("a"), asking)
+        .node(node("b"), asking)
+        .entry(node("a"))
+        .entry(node("b"))
+        .build()
+        .unwrap();
+    let store = MemoryCheckpointer::new();
+    let asks = graph.thread(&store, "t").start(log(&[])).await.unwrap();
+    let asks = asks.asks().to_vec();
+    let meeting = Meeting(
+        store.clone(),
+        std::sync::Arc::new(tokio::sync::Barrier::new(2)),
+    );
+    let both = graph.thread(&meeting, "t");
+    let (first, second) = tokio::join!(
+        both.resume([asks[0].answer("one")]).into_future(),
+        both.resume([asks[1].answer("two")]).into_future(),
+    );
+    let (winner, refused) = match (first, second) {
+        (Ok(winner), Err(refused)) | (Err(refused), Ok(winner)) => (winner, refused),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(refused, RunError::ThreadConflict(_)), "{refused}");
+    // The other question is the only one left, and it can be answered.
+    let left = winner.asks().to_vec();
+    assert_eq!(left.len(), 1);
+    let thread = graph.thread(&store, "t");
+    let end = done(thread.resume([left[0].answer("late")]).await);
+    assert_eq!(
+        end.lines
+            .iter()
+            .filter(|line| line.ends_with("late"))
+            .count(),
+        1
+    );
+    assert_eq!(end.lines.len(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_counts_for_the_question_that_was_answered() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let price = Arc::new(AtomicU32::new(5));
+    let now = Arc::clone(&price);
+    let pay = move |_: Log, cx: Context| {
+        let price = now.load(Ordering::SeqCst);
+        async move {
+            let yes: bool = cx.interrupt(&format!("pay {price}?")).await;
+            Ok(line(format!("{yes} to {price}")))
+        }
+    };
+    let graph = nodes(&[])
+        .node(node("pay"), pay)
+        .entry(node("pay"))
+        .build()
+        .unwrap();
+    let thread = graph.thread(&MemoryCheckpointer::new(), "t");
+    let asks = thread.start(log(&[])).await.unwrap().asks().to_vec();
+    price.store(5_000_000, Ordering::SeqCst);
+    let again = thread.resume([asks[0].answer(true)]).await.unwrap();
+    assert_eq!(again.asks()[0].payload.0, "pay 5000000?");
+    let end = done(thread.resume([again.asks()[0].answer(false)]).await);
+    assert_eq!(end, log(&["false to 5000000"]));
+}
+
+#[tokio::test]
+async fn continuations_of_one_checkpoint_do_not_mix() {
+    let store = MemoryCheckpointer::new();
+    let thread = linked(nodes(&["a", "b"]), &["a", "b"])
+        .build()
+        .unwrap()
+        .thread(&store, "t");
+    done(thread.start(log(&["in"])).await);
+    let at = thread.at(CheckpointId(3));
+    assert_eq!(
+        done(at.command(line("+5"), []).await),
+        log(&["in", "a", "+5", "b"])
+    );
+    assert_eq!(
+        done(at.command(line("+7"), []).await),
+        log(&["in", "a", "+7", "b"])
+    );
+}
+
+#[tokio::test]
+async fn new_input_drops_deferred_nodes_too() {
+    let failing = |_: Log, _: Context| async { Err::<Update, _>("no".into()) };
+    let graph = nodes(&["a", "c", "d"])
+        .node(node("fails"), failing)
+        .defer(node("d"))
+        .entry_branch(|log: Log| match log.lines.len() {
+            1 => node("a"),
+            _ => node("c"),
+        })
+        .edge(node("a"), node("d"))
+        .edge(node("a"), node("fails"))
+        .build()
+        .unwrap();
+    let thread = graph.thread(&MemoryCheckpointer::new(), "t");
+    message(thread.start(log(&["one"])).await);
+    assert_eq!(
+        done(thread.start(log(&["two"])).await),
+        log(&["one", "a", "two", "c"])
+    );
+}
+
+/// Two types of one size: what one wrote must not be read as the other.
+#[tokio::test]
+async fn a_waiting_result_is_not_read_as_another_type() {
+    const WAS: Key<u64> = Key::last("cents");
+    const IS: Key<i64> = Key::last("cents");
+    let with = |spec: ChannelSpec| {
+        let pays = |_: Log, _: Context| async { Ok(Update::new().put(WAS, 1000)) };
+        nodes(&[])
+            .channel(spec)
+            .node(node("pays"), pays)
+            .node(node("asks"), asking)
+            .entry(node("pays"))
+            .entry(node("asks"))
+            .build()
+            .unwrap()
+    };
+    let store = MemoryCheckpointer::new();
+    let asks = with(WAS.spec())
+        .thread(&store, "t")
+        .start(log(&[]))
+        .await
+        .unwrap();
+    let later = with(IS.spec()).thread(&store, "t");
+    let error = later
+        .resume([asks.asks()[0].answer("x")])
+        .await
+        .unwrap_err();
+    let source = std::error::Error::source(&error)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    assert_eq!(
+        format!("{error}: {source}"),
+        "a stored write to channel `cents` cannot be read: i64: what is stored is a `u64`"
+    );
+    assert!(with(WAS.spec()).thread(&store, "t").state().await.is_ok());
+}
+
+/// A type that bincode writes but cannot read.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+struct Skips {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    number: u32,
+}
+
+#[tokio::test]
+async fn a_value_that_would_not_come_back_is_refused_when_it_is_stored() {
+    const SKIPS: Key<Skips> = Key::last("skips");
+    let writes = |_: Log, _: Context| async { Ok(line("written").put(SKIPS, Skips::default())) };
+    let graph = nodes(&[])
+        .channel(SKIPS.spec())
+        .node(node("writes"), writes)
+        .entry(node("writes"))
+        .build()
+        .unwrap();
+    let thread = graph.thread(&MemoryCheckpointer::new(), "t");
+    let refused = thread.start(log(&["in"])).await.unwrap_err();
+    let source = std::error::Error::source(&refused)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    assert_eq!(
+        refused.to_string(),
+        "a write to channel `skips` cannot be stored"
+    );
+    assert!(source.contains("skip_serializing_if"), "{source}");
+    assert_eq!(
+        thread.state().await.unwrap().read::<Log>().unwrap(),
+        log(&["in"])
+    );
 }
