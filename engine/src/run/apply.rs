@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use superstep_channels::{Channel, Value, Write, WriteError};
 
+use crate::attempt::guard;
 use crate::graph::{ChannelIx, Core, Exits, NodeIx};
 use crate::record::{Done, Routed};
 
@@ -82,9 +83,24 @@ pub(crate) fn fold(
     let expires = |at: &ChannelIx| !writes.contains_key(at);
     let idle: Vec<ChannelIx> = core.transient.iter().copied().filter(expires).collect();
     for (channel, writes) in writes {
-        cells[channel].write(writes)?;
+        write(core, cells[channel].as_mut(), channel, writes)?;
     }
     Ok(expire(cells, idle))
+}
+
+/// Hands a cell its writes. The reducer is the user's: a panic in it is its failure, and not the engine's.
+pub(super) fn write(
+    core: &Core,
+    cell: &mut dyn Channel,
+    channel: ChannelIx,
+    writes: Vec<Write>,
+) -> Result<(), WriteError> {
+    guard(|| cell.write(writes)).unwrap_or_else(|panicked| {
+        Err(WriteError::Fold {
+            channel: core.channels[channel].name().clone(),
+            source: panicked.into(),
+        })
+    })
 }
 
 /// Empties channels that a superstep left unwritten; gives those that held something.

@@ -8,6 +8,7 @@ use superstep_channels::Write;
 use superstep_checkpoint::{StoredTask, TaskId};
 
 use super::Run;
+use super::apply::write;
 use super::plan::task_id;
 use super::route::route;
 use super::save::stored_task;
@@ -75,7 +76,8 @@ impl Run {
         channels.sort_unstable();
         channels.dedup();
         for &channel in &channels {
-            self.cells[channel].write(edit.writes_to(channel))?;
+            let writes = edit.writes_to(channel);
+            write(&self.core, self.cells[channel].as_mut(), channel, writes)?;
         }
         let mut routing = self.routing.clone();
         routing.follow(&self.core, edit.done.targets.clone());

@@ -10,7 +10,7 @@ use superstep_checkpoint::{
     frame::{self, FrameError},
 };
 
-use super::apply::{Due, Routing};
+use super::apply::{Due, Routing, write};
 use super::edit::EDIT;
 use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
 use super::{Options, Run, START};
@@ -111,7 +111,7 @@ impl Run {
         for (id, bytes) in &stored.logs {
             let batches = decode_log(bytes, spec).map_err(RunError::unreadable(name, *id))?;
             for batch in batches.into_iter().filter(|batch| !batch.is_empty()) {
-                self.cells[at].write(batch)?;
+                write(&core, self.cells[at].as_mut(), at, batch)?;
             }
             growth.writes += 1;
             growth.bytes += bytes.len() as u64;

@@ -6,6 +6,7 @@ use superstep_channels::{Name, Write};
 use superstep_checkpoint::TaskId;
 
 use super::apply::Grouped;
+use super::apply::write;
 use super::edit::EDIT;
 use super::execute::{Ended, Finished};
 use super::open::Logs;
@@ -144,7 +145,7 @@ impl Run {
                 let cell = cells
                     .entry(channel)
                     .or_insert_with(|| self.cells[channel].duplicate());
-                cell.write(writes)?;
+                write(&self.core, cell.as_mut(), channel, writes)?;
             }
         }
         let mut fields = self.core.read(&self.core.everything, &self.cells);

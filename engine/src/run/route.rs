@@ -2,7 +2,7 @@
 
 use superstep_channels::{Channel, Write};
 
-use super::apply::Grouped;
+use super::apply::{Grouped, write};
 use crate::attempt::guard;
 use crate::error::TaskError;
 use crate::graph::{ChannelIx, Core, Exits};
@@ -69,7 +69,7 @@ fn own_view(
     let mut fields = core.read(&core.everything, cells);
     for (channel, writes) in own {
         let mut cell = cells[channel].duplicate();
-        cell.write(writes)?;
+        write(core, cell.as_mut(), channel, writes)?;
         fields.values[channel] = cell.value();
     }
     Ok(fields)

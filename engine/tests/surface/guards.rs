@@ -195,6 +195,26 @@ async fn a_panic_anywhere_in_a_node_is_that_tasks_failure() {
 }
 
 #[tokio::test]
+async fn a_panic_in_a_reducer_is_an_error_that_names_the_channel() {
+    const SUM: Key<u32, u32> = Key::reduce("sum", |sum, part| {
+        assert!(part < 10, "too much");
+        *sum += part;
+    });
+    let adds = |_: Log, _: Context| async { Ok(Update::new().put(SUM, 10)) };
+    let graph = nodes(&[])
+        .channel(SUM.spec())
+        .node(node("adds"), adds)
+        .entry(node("adds"))
+        .build()
+        .unwrap();
+    let thread = graph.thread(&MemoryCheckpointer::new(), "t");
+    let error = thread.start(log(&[])).await.unwrap_err();
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(error.to_string(), "the reducer of channel `sum` failed");
+    assert_eq!(source.as_deref(), Some("panicked: too much"));
+}
+
+#[tokio::test]
 async fn nodes_can_be_deferred_before_they_are_there_and_only_if_they_come() {
     let graph = nodes(&[])
         .defer(node("last"))

@@ -14,18 +14,18 @@ use crate::tell;
 pub(crate) struct Progress {
     /// What each `task` call hands over, by the namespace of its nested run.
     parts: HashMap<String, String>,
-    /// Supersteps seen, each once, however many tasks it has.
+    /// Supersteps with a task that ended well, each once, however many tasks it has.
     seen: BTreeSet<(Arc<str>, i64)>,
+    /// Supersteps with a task that failed or asks.
+    unfinished: BTreeSet<(Arc<str>, i64)>,
 }
 
 impl Progress {
-    /// How many supersteps ran: the outermost graph's, and all.
+    /// How many supersteps ran to their end: the outermost graph's, and all.
     pub(crate) fn supersteps(&self) -> (usize, usize) {
-        let outer = self
-            .seen
-            .iter()
-            .filter(|(namespace, _)| namespace.is_empty());
-        (outer.count(), self.seen.len())
+        let ended = || self.seen.difference(&self.unfinished);
+        let outer = ended().filter(|(namespace, _)| namespace.is_empty());
+        (outer.count(), ended().count())
     }
 
     pub(crate) fn follow(&mut self, part: &Part) {
@@ -37,16 +37,26 @@ impl Progress {
                 step,
                 ..
             } => {
-                self.seen.insert((Arc::clone(&part.namespace), *step));
                 let doing = self.doing(&part.namespace, *task, node, input);
                 self.say(&part.namespace, *step, &doing);
             }
             Event::TaskEnded {
                 node,
-                error: Some(error),
+                error,
+                asks,
                 step,
                 ..
-            } => self.say(&part.namespace, *step, &format!("{node} failed: {error}")),
+            } => {
+                let superstep = (Arc::clone(&part.namespace), *step);
+                if error.is_some() || !asks.is_empty() {
+                    self.unfinished.insert(superstep);
+                } else {
+                    self.seen.insert(superstep);
+                }
+                if let Some(error) = error {
+                    self.say(&part.namespace, *step, &format!("{node} failed: {error}"));
+                }
+            }
             _ => {}
         }
     }
