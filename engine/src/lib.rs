@@ -105,8 +105,3 @@ pub mod prelude {
         State, Update,
     };
 }
-
-/// The README's code, compiled and run with the doc tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -23,6 +23,8 @@ use crate::message::{Block, InvalidToolCall, Message, StopReason, ToolCall};
 /// assert!(complete(&model, request).await.is_err(), "the script is over");
 /// # Ok(()) }
 /// ```
+///
+/// The script lives in the model: a new process that takes up a thread begins it anew, so give it the replies that are left.
 #[derive(Debug)]
 pub struct ScriptedModel {
     name: String,

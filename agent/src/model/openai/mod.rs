@@ -93,6 +93,8 @@ impl OpenAi {
     }
 
     /// Talks to the server at this address: what stands before `/chat/completions`, usually ending in `/v1`.
+    ///
+    /// The key goes to this server as it is, over plain `http://` readable by who listens: take `https://` beyond this machine.
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = url.into();
