@@ -1,6 +1,7 @@
 //! A graph as it runs: built once, shared by all its threads.
 
 mod builder;
+mod compile;
 mod draw;
 
 use std::collections::HashMap;

@@ -1,6 +1,8 @@
 //! What must not happen: a watcher that changes a run, news of what was not stored, stored nonsense that is believed,
 //! a panic that takes the run down.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::StreamExt;
 use superstep::channels::{Key, Name};
@@ -10,6 +12,7 @@ use superstep::checkpoint::{
 };
 use superstep::prelude::*;
 use superstep::{Problem, Target};
+use tokio::sync::Barrier;
 
 use super::{Log, asking, done, line, linked, log, message, named, node, nodes};
 
@@ -62,18 +65,26 @@ async fn a_command_at_an_input_that_is_due_applies_the_input_first() {
     assert_eq!(thread.history(100).await.unwrap().len(), before);
 }
 
-/// Stores nothing.
+/// A store that can refuse commits, and can let two runs read a thread before either goes on.
 #[derive(Clone, Debug)]
-struct Refusing(MemoryCheckpointer);
+struct Rigged {
+    inner: MemoryCheckpointer,
+    refuses: bool,
+    meeting: Option<Arc<Barrier>>,
+}
 
 #[async_trait]
-impl Checkpointer for Refusing {
+impl Checkpointer for Rigged {
     async fn load(
         &self,
         place: &Place,
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, SaveError> {
-        self.0.load(place, at).await
+        let loaded = self.inner.load(place, at).await;
+        if let Some(meeting) = &self.meeting {
+            meeting.wait().await;
+        }
+        loaded
     }
     async fn list(
         &self,
@@ -81,44 +92,54 @@ impl Checkpointer for Refusing {
         before: Option<CheckpointId>,
         limit: usize,
     ) -> Result<Vec<Listed>, SaveError> {
-        self.0.list(place, before, limit).await
+        self.inner.list(place, before, limit).await
     }
     async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
-        self.0.tasks(place, base).await
+        self.inner.tasks(place, base).await
     }
     async fn logs(
         &self,
         place: &Place,
         id: CheckpointId,
     ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
-        self.0.logs(place, id).await
+        self.inner.logs(place, id).await
     }
-    async fn commit(&self, _: &Place, _: Vec<Commit>) -> Result<(), SaveError> {
-        Err(SaveError::Locked {
-            what: "the store".into(),
-        })
+    async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
+        match self.refuses {
+            true => Err(SaveError::Locked {
+                what: "the store".into(),
+            }),
+            false => self.inner.commit(place, commits).await,
+        }
     }
     async fn save_tasks(
         &self,
-        _: &Place,
-        _: Seen,
-        _: CheckpointId,
-        _: Vec<StoredTask>,
+        place: &Place,
+        seen: Seen,
+        base: CheckpointId,
+        tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
-        Ok(())
+        self.inner.save_tasks(place, seen, base, tasks).await
     }
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
-        self.0.delete_thread(thread).await
+        self.inner.delete_thread(thread).await
     }
     async fn size(&self, thread: &str) -> Result<Size, SaveError> {
-        self.0.size(thread).await
+        self.inner.size(thread).await
     }
 }
 
 #[tokio::test]
 async fn what_is_not_stored_is_not_told() {
     let graph = linked(nodes(&["a"]), &["a"]).build().unwrap();
-    let thread = graph.thread(&Refusing(MemoryCheckpointer::new()), "t");
+    let thread = graph.thread(
+        &Rigged {
+            inner: MemoryCheckpointer::new(),
+            refuses: true,
+            meeting: None,
+        },
+        "t",
+    );
     let run = thread.start(log(&["in"]));
     let mut told = run.stream(Modes::VALUES | Modes::CHECKPOINTS | Modes::TASKS);
     assert!(told.next().await.is_none());
@@ -259,59 +280,6 @@ async fn a_deferred_collector_waits_for_what_is_sent() {
     assert_eq!(end, log(&["out", "part 0", "part 1", "part 2", "collect"]));
 }
 
-/// Lets two runs read the thread before either goes on.
-#[derive(Clone, Debug)]
-struct Meeting(MemoryCheckpointer, std::sync::Arc<tokio::sync::Barrier>);
-
-#[async_trait]
-impl Checkpointer for Meeting {
-    async fn load(
-        &self,
-        place: &Place,
-        at: Option<CheckpointId>,
-    ) -> Result<Option<Loaded>, SaveError> {
-        let loaded = self.0.load(place, at).await;
-        self.1.wait().await;
-        loaded
-    }
-    async fn list(
-        &self,
-        place: &Place,
-        before: Option<CheckpointId>,
-        limit: usize,
-    ) -> Result<Vec<Listed>, SaveError> {
-        self.0.list(place, before, limit).await
-    }
-    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
-        self.0.tasks(place, base).await
-    }
-    async fn logs(
-        &self,
-        place: &Place,
-        id: CheckpointId,
-    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
-        self.0.logs(place, id).await
-    }
-    async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
-        self.0.commit(place, commits).await
-    }
-    async fn save_tasks(
-        &self,
-        place: &Place,
-        seen: Seen,
-        base: CheckpointId,
-        tasks: Vec<StoredTask>,
-    ) -> Result<(), SaveError> {
-        self.0.save_tasks(place, seen, base, tasks).await
-    }
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
-        self.0.delete_thread(thread).await
-    }
-    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
-        self.0.size(thread).await
-    }
-}
-
 #[tokio::test]
 async fn of_two_who_answer_at_once_one_is_refused_and_no_answer_is_lost() {
     let graph = nodes(&[])
@@ -324,10 +292,11 @@ async fn of_two_who_answer_at_once_one_is_refused_and_no_answer_is_lost() {
     let store = MemoryCheckpointer::new();
     let asks = graph.thread(&store, "t").start(log(&[])).await.unwrap();
     let asks = asks.asks().to_vec();
-    let meeting = Meeting(
-        store.clone(),
-        std::sync::Arc::new(tokio::sync::Barrier::new(2)),
-    );
+    let meeting = Rigged {
+        inner: store.clone(),
+        refuses: false,
+        meeting: Some(Arc::new(Barrier::new(2))),
+    };
     let both = graph.thread(&meeting, "t");
     let (first, second) = tokio::join!(
         both.resume([asks[0].answer("one")]).into_future(),
@@ -355,7 +324,6 @@ async fn of_two_who_answer_at_once_one_is_refused_and_no_answer_is_lost() {
 
 #[tokio::test]
 async fn an_answer_counts_for_the_question_that_was_answered() {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     let price = Arc::new(AtomicU32::new(5));
     let now = Arc::clone(&price);
