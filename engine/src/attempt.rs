@@ -23,7 +23,7 @@ pub(crate) struct Attempt {
 
 enum Progress {
     /// The node's function was not called yet.
-    Due(Box<Task>),
+    Due(Task),
     Running(BoxFuture<'static, NodeResult>),
     Ended,
 }
@@ -32,7 +32,7 @@ impl Attempt {
     pub(crate) fn new(task: Task, cx: Context) -> Self {
         Attempt {
             cx,
-            node: Progress::Due(Box::new(task)),
+            node: Progress::Due(task),
         }
     }
 }
