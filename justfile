@@ -24,18 +24,7 @@ doc:
 
 # Each crate with each of its features alone, so that none leans on what another switches on.
 features:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    if cargo hack --version >/dev/null 2>&1; then
-        cargo hack check --workspace --each-feature
-    else
-        # Without `cargo hack` (`cargo install cargo-hack`) the features have to be listed here.
-        cargo check -p superstep-channels
-        cargo check -p superstep-checkpoint
-        cargo check -p superstep-checkpoint --features sqlite
-        cargo check -p superstep
-        cargo check -p superstep-agent
-    fi
+    .ci/features
 
 # Licences, duplicate versions and origins of all dependencies. Get it with `cargo install cargo-deny`.
 deny:

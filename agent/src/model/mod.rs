@@ -4,6 +4,7 @@
 //! [`Message`], and [`complete`] does both for callers that do not stream.
 
 mod error;
+#[cfg(feature = "openai")]
 mod openai;
 mod reply;
 mod retry;
@@ -19,6 +20,7 @@ use futures::stream::BoxStream;
 use crate::message::{Block, Message, StopReason, Usage};
 
 pub use error::{Excerpt, ModelError};
+#[cfg(feature = "openai")]
 pub use openai::{OpenAi, Timeouts};
 pub use reply::Reply;
 pub use retry::{Retry, Retrying};
