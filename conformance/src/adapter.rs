@@ -1,7 +1,7 @@
 //! The engine's side: builds a case's graph and performs its script.
 //!
 //! The engine leaves out some habits of the reference on purpose; what is here stands for user code
-//! that has them. What the engine cannot do at all ends the case with [`Lacking`].
+//! that has them. What the engine cannot do at all ends the case with `Lacking`.
 
 mod body;
 mod build;
