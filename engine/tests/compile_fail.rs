@@ -13,6 +13,8 @@ fn mistakes_are_told_where_they_are_made() {
     if version.starts_with(COMPILER) {
         trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
     } else {
-        eprintln!("not compared: the expected messages are those of {COMPILER}x, this is {version}");
+        eprintln!(
+            "not compared: the expected messages are those of {COMPILER}x, this is {version}"
+        );
     }
 }
