@@ -32,6 +32,7 @@
 //! **This crate does not know** where values are stored, what a graph is, or that anything is async.
 
 mod channel;
+mod conversion;
 mod delta;
 mod ephemeral;
 mod fold;
@@ -44,6 +45,7 @@ mod topic;
 mod value;
 
 pub use channel::{Channel, Write, WriteError};
+pub use conversion::Conversions;
 pub use delta::Snapshots;
 pub use fold::{Fold, append, fold_with};
 pub use json::{Json, MAX_DEPTH};

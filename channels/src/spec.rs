@@ -11,7 +11,7 @@ use crate::fold::{ErasedFold, Fold, Start, Typed};
 use crate::last_value::{LastValue, check_type};
 use crate::reduce::Reduce;
 use crate::topic::Topic;
-use crate::{Data, Type, append};
+use crate::{CodecError, Conversions, Data, Type, Value, append};
 
 /// The name of a channel or node: constant, or made at run time.
 pub type Name = Cow<'static, str>;
@@ -46,6 +46,7 @@ pub struct ChannelSpec {
     guard: bool,
     value: Type,
     fold: Option<Arc<dyn ErasedFold>>,
+    conversions: Conversions,
 }
 
 impl ChannelSpec {
@@ -56,6 +57,7 @@ impl ChannelSpec {
             guard: kind != Kind::AnyValue,
             value: Type::of::<T>(),
             fold: None,
+            conversions: Conversions::new(),
         }
     }
 
@@ -71,6 +73,7 @@ impl ChannelSpec {
             guard: false,
             value: Type::of::<V>(),
             fold: Some(Arc::new(Typed { start, fold })),
+            conversions: Conversions::new(),
         }
     }
 
@@ -139,6 +142,13 @@ impl ChannelSpec {
         self
     }
 
+    /// Also reads what was stored when the channel had other types: its values and what was written to it.
+    #[must_use]
+    pub fn converting(mut self, conversions: Conversions) -> Self {
+        self.conversions = self.conversions.and(conversions);
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &Name {
         &self.name
@@ -159,6 +169,26 @@ impl ChannelSpec {
         self.fold
             .as_ref()
             .map_or(self.value, |fold| fold.update_type())
+    }
+
+    /// Whether a value stored under this name of a type can be read as one of the channel's.
+    pub fn reads_value(&self, stored: &str) -> bool {
+        self.conversions.reads(stored, self.value_type())
+    }
+
+    /// Whether a plain write stored under this name of a type can be read as one of the channel's.
+    pub fn reads_update(&self, stored: &str) -> bool {
+        self.conversions.reads(stored, self.update_type())
+    }
+
+    /// Reads a stored value, whose type had the name `stored`.
+    pub fn read_value(&self, stored: &str, bytes: &[u8]) -> Result<Value, CodecError> {
+        self.conversions.read(stored, bytes, self.value_type())
+    }
+
+    /// Reads a stored plain write, whose type had the name `stored`.
+    pub fn read_update(&self, stored: &str, bytes: &[u8]) -> Result<Value, CodecError> {
+        self.conversions.read(stored, bytes, self.update_type())
     }
 
     /// Whether a write has the type that the channel takes.

@@ -96,19 +96,29 @@ pub fn seal(type_name: &str, payload: &[u8]) -> Vec<u8> {
 
 /// The payload of a frame, if it is intact and of the expected type.
 pub fn open<'a>(bytes: &'a [u8], expected_type: &str) -> Result<&'a [u8], FrameError> {
-    let (found, payload) = parse(bytes)?;
-    if found == expected_type {
-        return Ok(payload);
-    }
-    Err(FrameError::WrongType {
-        expected: expected_type.to_owned(),
-        found: found.to_owned(),
-    })
+    open_as(bytes, expected_type, |found| found == expected_type).map(|(_, payload)| payload)
 }
 
 /// The name of the type inside an intact frame.
 pub fn type_name(bytes: &[u8]) -> Result<&str, FrameError> {
     parse(bytes).map(|(name, _)| name)
+}
+
+/// The name of the type inside an intact frame, and the payload.
+/// `reads` says whether a type of that name can be read in place of the expected one.
+pub fn open_as<'a>(
+    bytes: &'a [u8],
+    expected_type: &str,
+    reads: impl FnOnce(&str) -> bool,
+) -> Result<(&'a str, &'a [u8]), FrameError> {
+    let (found, payload) = parse(bytes)?;
+    if reads(found) {
+        return Ok((found, payload));
+    }
+    Err(FrameError::WrongType {
+        expected: expected_type.to_owned(),
+        found: found.to_owned(),
+    })
 }
 
 /// Encodes a value and wraps it under the given name.

@@ -21,7 +21,7 @@ mod sqlite;
 
 pub use header::{Header, Source};
 pub use ids::{CheckpointId, Place, TaskId};
-pub use log::{decode_log, encode_log};
+pub use log::{decode_log, decode_value, encode_log};
 pub use memory::MemoryCheckpointer;
 pub use saver::{
     Channel, Checkpointer, Commit, Item, Listed, Loaded, SaveError, Seen, Size, StoredTask,

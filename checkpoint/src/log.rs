@@ -4,7 +4,7 @@
 //! and for each write whether it overwrites, and its bytes. All numbers are bincode integers.
 
 use bincode::BorrowDecode;
-use superstep_channels::{ChannelSpec, CodecError, Write};
+use superstep_channels::{ChannelSpec, CodecError, Value, Write};
 
 use crate::frame::{self, FrameError};
 
@@ -33,28 +33,36 @@ fn encode_write(write: &Write) -> Result<(bool, Vec<u8>), CodecError> {
     })
 }
 
-/// Reads the batches of [`encode_log`] back, with the types that the channel has now.
+/// Reads the batches of [`encode_log`] back, as the types that the channel has now.
 pub fn decode_log(bytes: &[u8], spec: &ChannelSpec) -> Result<Vec<Vec<Write>>, FrameError> {
-    let name = spec.update_type().name();
+    let expected = spec.update_type().name();
+    let (stored, payload) = frame::open_as(bytes, &expected, |stored| spec.reads_update(stored))?;
     let mut reader = Reader {
-        rest: frame::open(bytes, &name)?,
-        type_name: &name,
+        rest: payload,
+        type_name: stored,
     };
-    let batches = reader.list(|reader| reader.list(|reader| decode_write(reader.next()?, spec)))?;
-    frame::used_up(reader.rest.len(), &name)?;
+    let write = |reader: &mut Reader<'_>| decode_write(reader.next()?, stored, spec);
+    let batches = reader.list(|reader| reader.list(write))?;
+    frame::used_up(reader.rest.len(), stored)?;
     Ok(batches)
 }
 
 fn decode_write(
     (overwrites, bytes): (bool, &[u8]),
+    stored: &str,
     spec: &ChannelSpec,
 ) -> Result<Write, FrameError> {
-    if !overwrites {
-        return Ok(Write::Plain(spec.update_type().decode(bytes)?));
-    }
-    let value_type = spec.value_type();
-    let bytes = frame::open(bytes, &value_type.name())?;
-    Ok(Write::Overwrite(value_type.decode(bytes)?))
+    Ok(match overwrites {
+        false => Write::Plain(spec.read_update(stored, bytes)?),
+        true => Write::Overwrite(decode_value(bytes, spec)?),
+    })
+}
+
+/// Reads the frame of a channel's value back, as the type that the channel has now.
+pub fn decode_value(bytes: &[u8], spec: &ChannelSpec) -> Result<Value, FrameError> {
+    let expected = spec.value_type().name();
+    let (stored, payload) = frame::open_as(bytes, &expected, |stored| spec.reads_value(stored))?;
+    Ok(spec.read_value(stored, payload)?)
 }
 
 /// Reads a payload item by item, so that a hostile count claims no memory before its items are there.
@@ -83,7 +91,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use superstep_channels::{Value, append};
+    use superstep_channels::append;
 
     use super::*;
 

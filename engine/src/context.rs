@@ -29,6 +29,8 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     task: TaskId,
     node: Name,
+    /// The node's position in its graph.
+    at: usize,
     place: Place,
     step: i64,
     graph: Arc<Core>,
@@ -89,6 +91,7 @@ impl Context {
         Context(Arc::new(Inner {
             task: task.id,
             node: task.node.clone(),
+            at: task.at,
             place: task.place.clone(),
             step: task.step,
             graph: Arc::clone(&task.graph),
@@ -225,9 +228,8 @@ impl Context {
             scratch.calls += 1;
             scratch.calls - 1
         };
-        let Inner {
-            place, node, task, ..
-        } = &*self.0;
+        let Inner { place, task, .. } = &*self.0;
+        let node = self.key();
         let separator = if place.namespace.is_empty() { "" } else { "|" };
         let mut namespace = format!("{}{separator}{node}:{task}", place.namespace);
         if call > 0 {
@@ -237,6 +239,14 @@ impl Context {
             thread: Arc::clone(&place.thread),
             namespace: namespace.into(),
         }
+    }
+
+    /// What the node is called in namespaces.
+    fn key(&self) -> &Name {
+        let Inner {
+            graph, node, at, ..
+        } = &*self.0;
+        graph.nodes.get(*at).map_or(node, |known| &known.key)
     }
 
     /// The graph that the node is part of.

@@ -68,6 +68,22 @@ pub enum Problem {
         /// The other.
         second: String,
     },
+    /// A former name that is in use.
+    #[error(
+        "the migration says `{0}` is a former name, but the graph has it, or the migration names it twice"
+    )]
+    FormerName(Name),
+    /// A former name of something that is not there.
+    #[error("the migration follows `{former}` to `{now}`, which the graph does not have")]
+    LostName {
+        /// The name that stored threads have.
+        former: Name,
+        /// Where the chain of names ends.
+        now: Name,
+    },
+    /// A conversion for something that is not there.
+    #[error("the migration converts what is stored of `{0}`, which the graph does not have")]
+    LostConversion(Name),
     /// A node, input or output that names a channel nobody declared.
     #[error("`{user}` uses channel `{channel}`, which is not declared")]
     UnknownChannel {
@@ -141,6 +157,32 @@ pub enum RunError {
         place: String,
         /// Which.
         id: CheckpointId,
+    },
+    /// A thread of another graph.
+    #[error(
+        "{place} was stored by graph `{stored}`, and this is `{graph}`: if it was renamed, say so with `Migration::graph`"
+    )]
+    OtherGraph {
+        /// Where.
+        place: String,
+        /// The graph that stored it.
+        stored: String,
+        /// The graph that was to open it.
+        graph: String,
+    },
+    /// A thread that a later version of the graph stored.
+    #[error(
+        "{place} was stored by version {stored} of graph `{graph}`, and this is version {known}"
+    )]
+    NewerGraph {
+        /// Where.
+        place: String,
+        /// The graph.
+        graph: String,
+        /// The version that stored it.
+        stored: u32,
+        /// The version that was to open it.
+        known: u32,
     },
     /// Another run changed the thread meanwhile. Nothing of this superstep was stored.
     #[error(transparent)]

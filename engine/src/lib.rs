@@ -17,6 +17,7 @@
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
 //! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
 //! | to keep threads in a file | `SqliteCheckpointer`, with the feature `sqlite` of `superstep-checkpoint` |
+//! | to open threads that an earlier version of the graph stored | [`Migration`] |
 //! | to run tasks on other machines | [`Executor`] |
 //!
 //! State changes exactly once, side effects happen at least once: a node whose result was not saved before a crash
@@ -67,6 +68,7 @@ mod error;
 mod event;
 mod executor;
 mod graph;
+mod migration;
 mod nested;
 mod node;
 mod record;
@@ -84,6 +86,7 @@ pub use error::{
 pub use event::{Event, Modes, Part};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};
 pub use graph::{Graph, GraphBuilder};
+pub use migration::Migration;
 pub use node::{Handler, Node, NodeResult, Target, Targets, TaskInput};
 pub use run::{Breakpoints, DEFAULT_LIMIT};
 pub use snapshot::{Snapshot, TaskState};

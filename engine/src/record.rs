@@ -9,7 +9,7 @@ use superstep_checkpoint::frame;
 use crate::ask::{Answered, Ask, AskId};
 use crate::error::RunError;
 use crate::graph::{ChannelIx, Core, NodeIx};
-use superstep_channels::{CodecError, Kind, Type, Value};
+use superstep_channels::{CodecError, Kind, Value};
 
 /// What a finished task leads to, by index.
 #[derive(Clone, Debug, Default)]
@@ -111,15 +111,12 @@ impl TypedBytes {
         })
     }
 
-    /// Reads the value back, if it is of the type that is wanted now.
-    fn read(&self, wanted: Type) -> Result<Value, CodecError> {
-        if self.type_name == wanted.name() {
-            return wanted.decode(&self.bytes);
-        }
-        Err(CodecError {
-            type_name: wanted.name(),
-            reason: format!("what is stored is a `{}`", self.type_name),
-        })
+    /// Reads the value back: `read` gets the name of its type and its bytes.
+    fn read(
+        &self,
+        read: impl FnOnce(&str, &[u8]) -> Result<Value, CodecError>,
+    ) -> Result<Value, CodecError> {
+        read(&self.type_name, &self.bytes)
     }
 }
 
@@ -242,17 +239,23 @@ pub(crate) fn load_done(
 ) -> Result<Done, RunError> {
     let mut done = Done::default();
     for (name, stored) in writes {
-        let channel = core.channel(&name)?;
+        let Some(channel) = core.channel(&name)? else {
+            continue;
+        };
         let spec = &core.channels[channel];
         let what =
             || crate::error::stored(format!("a stored write to channel `{name}` cannot be read"));
         let write = match stored {
-            StoredWrite::Plain(bytes) => {
-                Write::Plain(bytes.read(spec.update_type()).map_err(what())?)
-            }
-            StoredWrite::Overwrite(bytes) => {
-                Write::Overwrite(bytes.read(spec.value_type()).map_err(what())?)
-            }
+            StoredWrite::Plain(written) => Write::Plain(
+                written
+                    .read(|stored, bytes| spec.read_update(stored, bytes))
+                    .map_err(what())?,
+            ),
+            StoredWrite::Overwrite(written) => Write::Overwrite(
+                written
+                    .read(|stored, bytes| spec.read_value(stored, bytes))
+                    .map_err(what())?,
+            ),
             StoredWrite::Logged => logged(channel).ok_or_else(|| RunError::Stored {
                 what: format!("a write to channel `{name}` is missing from its log"),
                 source: "the log is shorter than the tasks say".into(),
@@ -261,20 +264,30 @@ pub(crate) fn load_done(
         done.writes.push((channel, write));
     }
     for target in targets {
-        done.targets.push(match target {
-            StoredTarget::Node(name) => Routed::Node(core.node(&name)?),
+        done.targets.extend(match target {
+            StoredTarget::Node(name) => core.node(&name)?.map(Routed::Node),
             StoredTarget::Send(send) => {
-                let (node, payload) = load_send(core, &send)?;
-                Routed::Send(node, payload)
+                let found = load_send(core, &send)?;
+                found.map(|(node, payload)| Routed::Send(node, payload))
             }
         });
     }
     Ok(done)
 }
 
-pub(crate) fn load_send(core: &Core, send: &StoredSend) -> Result<(NodeIx, Value), RunError> {
-    let node = core.node(&send.node)?;
+/// Reads a payload back with its node; nothing if the node is gone and may be left out.
+pub(crate) fn load_send(
+    core: &Core,
+    send: &StoredSend,
+) -> Result<Option<(NodeIx, Value)>, RunError> {
+    let Some(at) = core.node(&send.node)? else {
+        return Ok(None);
+    };
+    let node = &core.nodes[at];
     let what = format!("a stored payload for node `{}` cannot be read", send.node);
-    let payload = send.payload.read(core.nodes[node].run.payload_type());
-    Ok((node, payload.map_err(crate::error::stored(what))?))
+    let wanted = node.run.payload_type();
+    let payload = send
+        .payload
+        .read(|stored, bytes| node.payloads.read(stored, bytes, wanted));
+    Ok(Some((at, payload.map_err(crate::error::stored(what))?)))
 }

@@ -12,6 +12,7 @@ mod compile_fail;
 mod crash;
 mod dynamic;
 mod laws;
+mod migration;
 mod process;
 mod report;
 mod reports;

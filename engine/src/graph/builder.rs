@@ -9,6 +9,7 @@ use super::compile::compile;
 use super::{Branch, Graph};
 use crate::error::{BuildError, NodeError};
 use crate::executor::{Executor, InProcess};
+use crate::migration::Migration;
 use crate::nested::Subgraph;
 use crate::node::{ErasedNode, Handler, Node, Targets, erase};
 use crate::state::{Fields, Input, Reads, Schema, State};
@@ -35,6 +36,7 @@ pub(super) struct Description {
     /// None stands for the start.
     pub(super) branches: Vec<(Option<Name>, Branch)>,
     pub(super) executor: Arc<dyn Executor>,
+    pub(super) migration: Migration,
 }
 
 /// A node as it was declared.
@@ -60,6 +62,7 @@ impl<S: State> GraphBuilder<S> {
             joins: Vec::new(),
             branches: Vec::new(),
             executor: Arc::new(InProcess),
+            migration: Migration::new(),
         };
         GraphBuilder {
             described,
@@ -179,6 +182,13 @@ impl<S: State> GraphBuilder<S> {
     #[must_use]
     pub fn output<C: Into<Name>>(mut self, channels: impl IntoIterator<Item = C>) -> Self {
         self.described.output = Some(channels.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Says what changed since threads of this graph were stored, so that they can be opened.
+    #[must_use]
+    pub fn migrate(mut self, migration: Migration) -> Self {
+        self.described.migration = migration;
         self
     }
 

@@ -3,18 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use superstep_channels::{ChannelSpec, Name};
+use superstep_channels::{ChannelSpec, Conversions, Name};
 
 use super::builder::{Declared, Description};
-use super::{ChannelIx, ChannelSet, Core, Exits, Join, NodeDef, NodeIx, Proofs};
+use super::{ChannelIx, ChannelSet, Core, Exits, FormerNames, Join, NodeDef, NodeIx, Proofs};
 use crate::error::{BuildError, Problem};
+use crate::migration::{Migration, first_name};
 use crate::state::Schema;
 
 /// Checks a description and makes the graph of it.
 pub(super) fn compile(described: Description) -> Result<Core, BuildError> {
     let mut problems = Vec::new();
     let node_at = index_nodes(&described, &mut problems);
-    let channels = Channels::merge(&described, &mut problems);
+    let mut channels = Channels::merge(&described, &mut problems);
+    channels.convert(&described.migration, &mut problems);
     let wiring = Wiring::connect(&described, &node_at, &mut problems);
     let core = assemble(described, node_at, channels, wiring, &mut problems);
     if problems.is_empty() {
@@ -88,6 +90,16 @@ impl Channels {
         }
     }
 
+    /// Lets the channels read what they held in earlier versions of the graph.
+    fn convert(&mut self, migration: &Migration, problems: &mut Vec<Problem>) {
+        for (name, conversions) in &migration.values {
+            match self.at.get(name).and_then(|&at| self.specs.get_mut(at)) {
+                Some(spec) => *spec = spec.clone().converting(conversions.clone()),
+                None => problems.push(Problem::LostConversion(name.clone())),
+            }
+        }
+    }
+
     fn all(&self) -> ChannelSet {
         ChannelSet {
             names: self.specs.iter().map(|spec| spec.name().clone()).collect(),
@@ -157,7 +169,7 @@ impl Wiring {
         wiring.edges(described, &mut find);
         wiring.branches(described, &mut find);
         for (from, to) in &described.joins {
-            wiring.join(from, to, &mut find);
+            wiring.join(from, to, &described.migration, &mut find);
         }
         let empty = described.joins.iter().filter(|(from, _)| from.is_empty());
         problems.extend(empty.map(|(_, to)| Problem::EmptyJoin(to.clone())));
@@ -189,7 +201,7 @@ impl Wiring {
         }
     }
 
-    fn join(&mut self, from: &[Name], to: &Name, find: &mut Find<'_>) {
+    fn join(&mut self, from: &[Name], to: &Name, migration: &Migration, find: &mut Find<'_>) {
         let mut sources: Vec<NodeIx> = Vec::new();
         for name in from {
             let found = find(name, Problem::UnknownSource);
@@ -206,8 +218,10 @@ impl Wiring {
         for &source in &sources {
             self.nodes[source].joins.push(self.joins.len());
         }
+        let key = |name: &Name| first_name(migration, name);
+        let keys: Vec<Name> = from.iter().map(key).collect();
         self.joins.push(Join {
-            name: join_name(from, to),
+            name: join_name(&keys, &key(to)),
             sources,
             target,
         });
@@ -243,6 +257,16 @@ fn assemble(
         Schema::Channels(_) | Schema::Payload => state,
     };
     let deferred = described.deferred;
+    let migration = described.migration;
+    let lost = migration
+        .payloads
+        .iter()
+        .filter(|(name, _)| !node_at.contains_key(name));
+    problems.extend(lost.map(|(name, _)| Problem::LostConversion(name.clone())));
+    let payloads = |node: &Name| {
+        let of_node = migration.payloads.iter().filter(|(name, _)| name == node);
+        of_node.fold(Conversions::new(), |all, (_, more)| all.and(more.clone()))
+    };
     let nodes = described.nodes.into_iter().zip(wiring.nodes);
     let nodes: Vec<NodeDef> = nodes
         .map(|(node, exits)| NodeDef {
@@ -251,11 +275,18 @@ fn assemble(
                 None => channels.of_schema(&node.run.schema()),
             },
             deferred: deferred.contains(&node.name),
+            key: first_name(&migration, &node.name),
+            payloads: payloads(&node.name),
             name: node.name,
             run: node.run,
             exits,
         })
         .collect();
+    let former = FormerNames {
+        channels: migration.former_channels(&channels.at, problems),
+        nodes: migration.former_nodes(&node_at, problems),
+        graphs: migration.graphs,
+    };
     let transient = |at: &ChannelIx| channels.specs[*at].kind().is_transient();
     Core {
         proofs: Proofs::new(channels.specs.len(), nodes.len()),
@@ -273,6 +304,7 @@ fn assemble(
         output,
         state,
         executor: described.executor,
+        former,
     }
 }
 

@@ -10,13 +10,14 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use superstep_channels::{Channel, ChannelSpec, Kind, Name};
+use superstep_channels::{Channel, ChannelSpec, Conversions, Kind, Name};
 use superstep_checkpoint::{Checkpointer, Place};
 
 pub use builder::GraphBuilder;
 
 use crate::error::{NodeError, RunError};
 use crate::executor::Executor;
+use crate::migration::Former;
 use crate::node::{ErasedNode, Target};
 use crate::record::Proof;
 use crate::state::{Fields, State};
@@ -128,6 +129,14 @@ pub(crate) struct Core {
     /// All channels.
     pub(crate) everything: ChannelSet,
     pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) former: FormerNames,
+}
+
+/// Names that stored threads may still have.
+pub(crate) struct FormerNames {
+    pub(crate) graphs: Vec<Name>,
+    pub(crate) channels: Former,
+    pub(crate) nodes: Former,
 }
 
 /// What was seen to come back from its bytes: values and updates by channel, payloads by node.
@@ -151,6 +160,10 @@ impl Proofs {
 /// A node with all that leads away from it.
 pub(crate) struct NodeDef {
     pub(crate) name: Name,
+    /// The first name it had: what the ids of its tasks and the namespaces in them are made of.
+    pub(crate) key: Name,
+    /// How payloads of earlier types are read.
+    pub(crate) payloads: Conversions,
     pub(crate) run: Arc<dyn ErasedNode>,
     pub(crate) reads: ChannelSet,
     pub(crate) exits: Exits,
@@ -203,15 +216,17 @@ impl Core {
         &self.nodes[node].name
     }
 
-    /// Finds a node that is named in a checkpoint.
-    pub(crate) fn node(&self, name: &str) -> Result<NodeIx, RunError> {
-        let found = self.node_at.get(name).copied();
+    /// Finds a node that a checkpoint names; none if the node is gone and may be left out.
+    pub(crate) fn node(&self, name: &str) -> Result<Option<NodeIx>, RunError> {
+        let present = self.node_at.get(name).copied();
+        let found = present.map(Some).or_else(|| self.former.nodes.get(name));
         found.ok_or_else(|| RunError::unknown("node", name))
     }
 
-    /// Finds a channel that is named in a checkpoint.
-    pub(crate) fn channel(&self, name: &str) -> Result<ChannelIx, RunError> {
-        let found = self.channel_at.get(name).copied();
+    /// Finds a channel that a checkpoint names; none if the channel is gone and may be left out.
+    pub(crate) fn channel(&self, name: &str) -> Result<Option<ChannelIx>, RunError> {
+        let present = self.channel_at.get(name).copied();
+        let found = present.map(Some).or_else(|| self.former.channels.get(name));
         found.ok_or_else(|| RunError::unknown("channel", name))
     }
 

@@ -1,12 +1,12 @@
 //! Taking up a thread where a checkpoint left it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use superstep_channels::Write;
 use superstep_checkpoint::{
     Channel as Stored, CheckpointId, Checkpointer, Header, Loaded, Place, Source, StoredTask,
-    decode_log,
+    decode_log, decode_value,
     frame::{self, FrameError},
 };
 
@@ -72,6 +72,7 @@ impl Run {
 
     async fn restore(&mut self, loaded: Loaded, saver: &dyn Checkpointer) -> Result<(), RunError> {
         let header = Header::open(&loaded.header).map_err(self.unreadable("its header"))?;
+        self.check_graph(&header)?;
         self.newest = Some(loaded.newest);
         self.saves = loaded.saves;
         self.base = Some(loaded.id);
@@ -81,8 +82,8 @@ impl Run {
         for (name, stored) in &loaded.channels {
             match name.as_str() {
                 SENDS => self.restore_sends(stored)?,
-                WAITING => self.restore_waiting(stored)?,
-                name => self.restore_channel(name, stored)?,
+                WAITING => self.restore_waiting(stored, header.version)?,
+                name => self.restore_channel(name, stored, &loaded.channels)?,
             }
         }
         if header.next == [START] {
@@ -95,16 +96,54 @@ impl Run {
         Ok(())
     }
 
-    fn restore_channel(&mut self, name: &str, stored: &Stored) -> Result<(), RunError> {
-        let at = self.core.channel(name)?;
+    /// Whether the thread is one of this graph, in this version or an earlier one.
+    fn check_graph(&self, header: &Header) -> Result<(), RunError> {
+        let core = &self.core;
+        let known = header.graph == core.name
+            || core.former.graphs.iter().any(|name| *name == header.graph);
+        if !known {
+            return Err(RunError::OtherGraph {
+                place: self.place.to_string(),
+                stored: header.graph.clone(),
+                graph: core.name.clone(),
+            });
+        }
+        if header.version > core.version {
+            return Err(RunError::NewerGraph {
+                place: self.place.to_string(),
+                graph: core.name.clone(),
+                stored: header.version,
+                known: core.version,
+            });
+        }
+        Ok(())
+    }
+
+    fn restore_channel(
+        &mut self,
+        name: &str,
+        stored: &Stored,
+        all: &BTreeMap<String, Stored>,
+    ) -> Result<(), RunError> {
+        let Some(at) = self.core.channel(name)? else {
+            return Ok(());
+        };
         let core = Arc::clone(&self.core);
         let spec = &core.channels[at];
-        let mut growth = Growth::default();
+        let renamed = spec.name() != name;
+        if renamed {
+            // The first checkpoint since it was renamed stored it whole under its new name.
+            if all.contains_key(&**spec.name()) {
+                return Ok(());
+            }
+            self.dirty.channels.insert(at);
+        }
+        let mut growth = Growth {
+            renamed,
+            ..Growth::default()
+        };
         if let Some((id, bytes)) = &stored.value {
-            let payload = frame::open(bytes, &spec.value_type().name())
-                .map_err(RunError::unreadable(name, *id))?;
-            let value = spec.value_type().decode(payload);
-            let value = value.map_err(RunError::unreadable(name, *id))?;
+            let value = decode_value(bytes, spec).map_err(RunError::unreadable(name, *id))?;
             self.cells[at].restore(Some(value));
             growth.snapshot = bytes.len() as u64;
         }
@@ -126,12 +165,16 @@ impl Run {
         };
         let sends: Vec<StoredSend> =
             frame::decode(bytes, SENDS).map_err(RunError::unreadable(SENDS, *id))?;
-        let sends = sends.iter().map(|send| load_send(&self.core, send));
-        self.routing.sends = sends.collect::<Result<_, _>>()?;
+        for send in &sends {
+            let found = load_send(&self.core, send)?;
+            self.dirty.sends |= found.is_none();
+            self.routing.sends.extend(found);
+        }
         Ok(())
     }
 
-    fn restore_waiting(&mut self, stored: &Stored) -> Result<(), RunError> {
+    /// Arrivals at a join that an earlier version of the graph had lead nowhere now.
+    fn restore_waiting(&mut self, stored: &Stored, version: u32) -> Result<(), RunError> {
         let Some((id, bytes)) = &stored.value else {
             return Ok(());
         };
@@ -139,13 +182,24 @@ impl Run {
             frame::decode(bytes, WAITING).map_err(RunError::unreadable(WAITING, *id))?;
         for (name, edge) in waiting.deferred {
             let node = self.core.node(&name)?;
-            self.routing.waiting.push(Due { node, edge });
+            self.dirty.waiting |= node.is_none();
+            self.routing
+                .waiting
+                .extend(node.map(|node| Due { node, edge }));
         }
         for (name, sources) in waiting.joins {
             let at = self.core.joins.iter().position(|join| join.name == name);
-            let at = at.ok_or_else(|| RunError::unknown("join", &name))?;
+            let Some(at) = at else {
+                if version < self.core.version {
+                    self.dirty.waiting = true;
+                    continue;
+                }
+                return Err(RunError::unknown("join", &name));
+            };
             for source in sources {
-                let node = self.core.node(&source)?;
+                let Some(node) = self.core.node(&source)? else {
+                    continue;
+                };
                 let arrived = &mut self.routing.arrived[at];
                 if arrived.contains(&node) || !self.core.joins[at].sources.contains(&node) {
                     return Err(RunError::unknown(&format!("arrival at `{name}`:"), &source));
@@ -159,7 +213,9 @@ impl Run {
     /// What led to a node is not stored; a complete join before it says enough.
     fn restore_due(&mut self, next: &[String]) -> Result<(), RunError> {
         for name in next {
-            let node = self.core.node(name)?;
+            let Some(node) = self.core.node(name)? else {
+                continue;
+            };
             if self.routing.due.iter().any(|due| due.node == node) {
                 return Err(RunError::unknown("a second task of node", name));
             }
@@ -209,7 +265,9 @@ impl Run {
     ) -> Result<Logs, RunError> {
         let mut logs = Logs::new();
         for (name, bytes) in saver.logs(&self.place, id).await? {
-            let channel = self.core.channel(&name)?;
+            let Some(channel) = self.core.channel(&name)? else {
+                continue;
+            };
             let logged = self
                 .logged(channel, &bytes)
                 .map_err(RunError::unreadable(&name, id))?;

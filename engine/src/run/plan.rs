@@ -43,7 +43,7 @@ pub(crate) struct Moment<'a> {
 pub(crate) fn plan(core: &Core, routing: &Routing, moment: Moment<'_>) -> Vec<Planned> {
     let mut ids = Ids::new(moment);
     let mut task = |node: NodeIx, send, path| Planned {
-        id: ids.id(core.node_name(node), send),
+        id: ids.id(&core.nodes[node].key, send),
         name: core.node_name(node).clone(),
         node,
         path,

@@ -29,6 +29,8 @@ pub(super) struct Growth {
     pub(super) writes: u32,
     pub(super) bytes: u64,
     pub(super) snapshot: u64,
+    /// It is stored under a former name so far, so it is stored whole next.
+    pub(super) renamed: bool,
 }
 
 /// What changed since the last checkpoint.
@@ -241,7 +243,7 @@ impl Run {
         let growth = &mut self.growth[channel];
         growth.writes += 1;
         growth.bytes += log.len() as u64;
-        if !snapshots.due(growth.writes, growth.bytes, growth.snapshot) {
+        if !(growth.renamed || snapshots.due(growth.writes, growth.bytes, growth.snapshot)) {
             return Ok(Item::Log(log));
         }
         let value = self.snapshot_of(channel, value)?;

@@ -421,7 +421,8 @@ async fn a_waiting_result_is_not_read_as_another_type() {
         .unwrap_or_default();
     assert_eq!(
         format!("{error}: {source}"),
-        "a stored write to channel `cents` cannot be read: i64: what is stored is a `u64`"
+        "a stored write to channel `cents` cannot be read: \
+         i64: what is stored is a `u64`, and no conversion leads from there"
     );
     assert!(with(WAS.spec()).thread(&store, "t").state().await.is_ok());
 }

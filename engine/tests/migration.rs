@@ -1,0 +1,243 @@
+//! Threads that an earlier version of a graph stored.
+
+use insta::assert_snapshot;
+use serde::{Deserialize, Serialize};
+use superstep::channels::{ChannelSpec, Key};
+use superstep::checkpoint::SqliteCheckpointer;
+use superstep::prelude::*;
+use superstep::{Migration, RunError};
+
+use crate::process::block_on;
+
+/// What the first release had.
+mod first {
+    use super::*;
+
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub(super) struct Line {
+        pub(super) text: String,
+    }
+
+    pub(super) const LINES: Key<Vec<String>, Line> =
+        Key::delta("lines", |all, line: Line| all.push(line.text));
+    pub(super) const COUNT: Key<u32> = Key::last("count");
+    pub(super) const COMMENT: Key<String> = Key::last("comment");
+    pub(super) const DRAFT: Node<()> = Node::new("draft");
+    pub(super) const PRINT: Node<u32> = Node::new("print");
+    pub(super) const CHECK: Node<()> = Node::new("check");
+
+    async fn draft(_: (), _: Context) -> NodeResult {
+        let line = Line {
+            text: "drafted".into(),
+        };
+        Ok(Update::new()
+            .put(LINES, line)
+            .put(COUNT, 1)
+            .send(PRINT, 40)
+            .send(PRINT, 41))
+    }
+
+    async fn print(number: u32, cx: Context) -> NodeResult {
+        let more: u32 = cx.interrupt(&number).await;
+        let text = format!("{number} and {more}");
+        Ok(Update::new().put(LINES, Line { text }))
+    }
+
+    async fn check(_: (), _: Context) -> NodeResult {
+        Ok(Update::new().put(COMMENT, "checked".to_owned()))
+    }
+
+    pub(super) fn graph() -> Graph<()> {
+        Graph::<()>::builder()
+            .named("letter", 1)
+            .channel(LINES.spec())
+            .channel(COUNT.spec())
+            .channel(COMMENT.spec())
+            .node(DRAFT, draft)
+            .node(PRINT, print)
+            .node(CHECK, check)
+            .entry(DRAFT)
+            .entry(CHECK)
+            .join([DRAFT, CHECK], Node::<()>::new("late"))
+            .node(Node::<()>::new("late"), |_: (), _: Context| async {
+                Ok(Update::new())
+            })
+            .build()
+            .unwrap()
+    }
+}
+
+/// What the second release has: everything has another name, type or both.
+mod second {
+    use super::*;
+
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub(super) struct Paragraph {
+        pub(super) text: String,
+        pub(super) level: u8,
+    }
+
+    pub(super) const BODY: Key<Vec<String>, Paragraph> =
+        Key::delta("body", |all, next: Paragraph| {
+            all.push(format!("{} {}", next.level, next.text));
+        });
+    pub(super) const COUNT: Key<u64> = Key::last("count");
+    pub(super) const TYPESET: Node<u64> = Node::new("typeset");
+    pub(super) const OUTLINE: Node<()> = Node::new("outline");
+
+    async fn typeset(number: u64, cx: Context) -> NodeResult {
+        let more: u32 = cx.interrupt(&number).await;
+        let text = format!("{number} or {more}");
+        Ok(Update::new().put(BODY, Paragraph { text, level: 2 }))
+    }
+
+    async fn nothing(_: (), _: Context) -> NodeResult {
+        Ok(Update::new())
+    }
+
+    pub(super) fn paragraph(old: first::Line) -> Paragraph {
+        Paragraph {
+            text: old.text,
+            level: 1,
+        }
+    }
+
+    pub(super) fn migration() -> Migration {
+        Migration::new()
+            .graph("letter")
+            .channel("lines", "text")
+            .channel("text", "body")
+            .value("body", paragraph)
+            .value("count", |old: u32| u64::from(old))
+            .without_channel("comment")
+            .node("draft", OUTLINE)
+            .node("print", TYPESET)
+            .payload(TYPESET, |old: u32| u64::from(old))
+            .without_node("check")
+            .without_node("late")
+    }
+
+    pub(super) fn graph(migration: Migration) -> Graph<()> {
+        Graph::<()>::builder()
+            .named("document", 2)
+            .channel(BODY.spec())
+            .channel(COUNT.spec())
+            .channel(ChannelSpec::last::<bool>("new"))
+            .node(OUTLINE, nothing)
+            .node(TYPESET, typeset)
+            .entry(OUTLINE)
+            .migrate(migration)
+            .build()
+            .unwrap()
+    }
+}
+
+fn paused(folder: &std::path::Path) -> SqliteCheckpointer {
+    let saver = SqliteCheckpointer::open(folder.join("threads")).unwrap();
+    let outcome = block_on(first::graph().thread(&saver, "t").start(()).into_future());
+    assert_eq!(outcome.unwrap().asks().len(), 2);
+    saver
+}
+
+/// The values of a thread, and who waits.
+async fn state(thread: &superstep::Thread<()>) -> String {
+    let state = thread.state().await.unwrap();
+    let next: Vec<_> = state.next().map(ToString::to_string).collect();
+    format!("{} next {next:?}", state.values.json().unwrap())
+}
+
+#[test]
+fn a_paused_thread_goes_on_with_the_next_release_of_its_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let saver = paused(folder.path());
+    block_on(async {
+        let graph = second::graph(second::migration());
+        let thread = graph.thread(&saver, "t");
+        assert_snapshot!(state(&thread).await, @r#"{"body":["1 drafted"],"count":1} next ["typeset", "typeset"]"#);
+        // The questions of the old release are answered under the ids they were asked with.
+        let asked: Vec<_> = thread.state().await.unwrap().asks().cloned().collect();
+        assert_snapshot!(format!("{:?}", asked.iter().map(|ask| &ask.payload).collect::<Vec<_>>()), @r#"[Json(Number(40)), Json(Number(41))]"#);
+        // One of them only: what finishes now waits at the old checkpoint.
+        let outcome = thread.resume([asked[1].answer(5)]).await.unwrap();
+        assert_eq!(outcome.asks().len(), 1);
+        assert_snapshot!(state(&thread).await, @r#"{"body":["1 drafted","2 41 or 5"],"count":1} next ["typeset"]"#);
+        let left = outcome.asks()[0].clone();
+        thread.resume([left.answer(6)]).await.unwrap();
+        assert_snapshot!(state(&thread).await, @r#"{"body":["1 drafted","2 40 or 6","2 41 or 5"],"count":1} next []"#);
+        // The renamed channel is stored under its new name now, and grows there.
+        thread
+            .start(Update::new().put(
+                second::BODY,
+                second::Paragraph {
+                    text: "more".into(),
+                    level: 3,
+                },
+            ))
+            .await
+            .unwrap();
+        assert_snapshot!(state(&thread).await, @r#"{"body":["1 drafted","2 40 or 6","2 41 or 5","3 more"],"count":1} next []"#);
+        let history = thread.history(100).await.unwrap();
+        let values: Vec<_> = history
+            .iter()
+            .rev()
+            .map(|state| state.values.json().unwrap().to_string())
+            .collect();
+        assert_snapshot!(values.join("\n"), @r#"
+            {"body":[]}
+            {"body":[]}
+            {"body":["1 drafted"],"count":1}
+            {"body":["1 drafted","2 40 or 6","2 41 or 5"],"count":1}
+            {"body":["1 drafted","2 40 or 6","2 41 or 5"],"count":1}
+            {"body":["1 drafted","2 40 or 6","2 41 or 5","3 more"],"count":1}
+            {"body":["1 drafted","2 40 or 6","2 41 or 5","3 more"],"count":1}
+        "#);
+    });
+}
+
+#[test]
+fn a_thread_of_another_or_a_later_graph_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let saver = paused(folder.path());
+    let error = |graph: Graph<()>| {
+        let error = block_on(async { graph.thread(&saver, "t").state().await.unwrap_err() });
+        assert!(matches!(
+            error,
+            RunError::OtherGraph { .. } | RunError::NewerGraph { .. } | RunError::Stored { .. }
+        ));
+        error.to_string()
+    };
+    assert_snapshot!(error(second::graph(Migration::new())), @r#"thread `t` was stored by graph `letter`, and this is `document`: if it was renamed, say so with `Migration::graph`"#);
+    let older = Graph::<()>::builder()
+        .named("letter", 0)
+        .node(first::DRAFT, |_: (), _: Context| async {
+            Ok(Update::new())
+        })
+        .entry(first::DRAFT);
+    assert_snapshot!(error(older.build().unwrap()), @r#"thread `t` was stored by version 1 of graph `letter`, and this is version 0"#);
+    assert_snapshot!(error(second::graph(Migration::new().graph("letter"))), @r#"the checkpoint names node `print`"#);
+}
+
+#[test]
+fn a_migration_that_fits_nothing_is_refused() {
+    let problems = Graph::<()>::builder()
+        .node(second::OUTLINE, |_: (), _: Context| async {
+            Ok(Update::new())
+        })
+        .entry(second::OUTLINE)
+        .migrate(
+            Migration::new()
+                .channel("a", "b")
+                .node("outline", second::OUTLINE)
+                .value("c", |old: u32| u64::from(old))
+                .payload(second::TYPESET, |old: u32| u64::from(old)),
+        )
+        .build()
+        .unwrap_err();
+    assert_snapshot!(problems, @r#"
+    graph `graph` cannot be built:
+    - the migration converts what is stored of `c`, which the graph does not have
+    - the migration converts what is stored of `typeset`, which the graph does not have
+    - the migration follows `a` to `b`, which the graph does not have
+    - the migration says `outline` is a former name, but the graph has it, or the migration names it twice
+    "#);
+}
