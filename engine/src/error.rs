@@ -144,6 +144,9 @@ pub enum RunError {
     /// Answers that fit no question.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// An update of the state by hand that says too little or names what is not there.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
     /// Something that needs a checkpointer, on a thread without one.
     #[error("{what} needs a thread with a checkpointer")]
     NoCheckpointer {
@@ -375,6 +378,34 @@ pub enum AnswerError {
         /// How many are open.
         open: usize,
     },
+}
+
+/// An update of a thread's state by hand that says too little or names what is not there. Nothing was stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// Nothing to apply.
+    #[error("there is no update, or a superstep without one")]
+    Empty,
+    /// A node that is not there.
+    #[error("the state is to be updated as `{node}`, which is no node of graph `{graph}`")]
+    UnknownNode {
+        /// The graph.
+        graph: String,
+        /// The node.
+        node: String,
+    },
+    /// Several nodes ran last.
+    #[error(
+        "{} ran last: say with `as_node` which of them the update is from", .nodes.join(", ")
+    )]
+    Ambiguous {
+        /// The nodes.
+        nodes: Vec<String>,
+    },
+    /// Several updates in one superstep, not all of which say whose they are.
+    #[error("of several updates in one superstep each must say with `as_node` whose it is")]
+    Unnamed,
 }
 
 /// Wraps an error of the value codec with what was being read or written.

@@ -61,6 +61,7 @@
 
 extern crate self as superstep;
 
+mod amendment;
 mod ask;
 mod attempt;
 mod context;
@@ -78,10 +79,12 @@ mod state;
 mod thread;
 mod update;
 
+pub use amendment::StateUpdate;
 pub use ask::{Answer, Ask, AskId, ParseAskIdError};
 pub use context::Context;
 pub use error::{
     AnswerError, BuildError, Failure, NodeError, Problem, ReadError, RunError, TaskError,
+    UpdateError,
 };
 pub use event::{Event, Modes, Part};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};

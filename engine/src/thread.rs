@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::Stream;
 use superstep_checkpoint::{CheckpointId, Checkpointer, Place};
 
+use crate::amendment::StateUpdate;
 use crate::ask::{Answer, Ask};
 use crate::context::Scope;
 use crate::error::RunError;
@@ -97,6 +98,85 @@ impl<S: State> Thread<S> {
         }
     }
 
+    /// Changes the state by hand, as if a node had written it, and makes a checkpoint of that, which it names.
+    /// Where the thread goes next is decided behind that node. Nothing runs until the thread
+    /// [proceeds](Thread::proceed).
+    ///
+    /// Tasks that waited stay behind at the checkpoint before: their results, their questions and what commands
+    /// wrote there. On a thread [`at`](Thread::at) a checkpoint the update opens a branch there.
+    ///
+    /// ```
+    /// use superstep::StateUpdate;
+    /// use superstep::prelude::*;
+    ///
+    /// const NOTE: Key<String> = Key::last("note");
+    /// const WRITE: Node<()> = Node::new("write");
+    /// const PRINT: Node<()> = Node::new("print");
+    /// async fn nothing(_: (), _: Context) -> NodeResult {
+    ///     Ok(Update::new())
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = Graph::<()>::builder()
+    ///     .channel(NOTE.spec())
+    ///     .node(WRITE, nothing)
+    ///     .node(PRINT, nothing)
+    ///     .entry(WRITE)
+    ///     .edge(WRITE, PRINT)
+    ///     .build()?;
+    /// let thread = graph.thread(&MemoryCheckpointer::new(), "t");
+    /// let note = Update::new().put(NOTE, "by hand".to_string());
+    /// thread.update(StateUpdate::new(note).as_node(WRITE)).await?;
+    /// let state = thread.state().await?;
+    /// assert_eq!(state.values.value(NOTE)?, Some("by hand".to_string()));
+    /// assert_eq!(state.next().collect::<Vec<_>>(), ["print"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn update(&self, update: impl Into<StateUpdate>) -> Result<CheckpointId, RunError> {
+        self.update_all([[update.into()]]).await
+    }
+
+    /// Changes the state by hand several times, all or not at all: each list is applied as one superstep.
+    /// Gives the last checkpoint.
+    pub async fn update_all<U: IntoIterator<Item = StateUpdate>>(
+        &self,
+        supersteps: impl IntoIterator<Item = U>,
+    ) -> Result<CheckpointId, RunError> {
+        let lists = supersteps
+            .into_iter()
+            .map(|list| list.into_iter().collect());
+        self.open_to_update().await?.update(lists.collect()).await
+    }
+
+    /// Ends the superstep that the thread is in: what finished tasks have written is applied, tasks that
+    /// ask, failed or did not run are dropped.
+    pub async fn finish_waiting(&self) -> Result<CheckpointId, RunError> {
+        let what = "updating a thread's state";
+        self.stored(what)?;
+        self.open(Sink::default(), self.at)
+            .await?
+            .finish_waiting()
+            .await
+    }
+
+    /// Makes a copy of the newest checkpoint, or of the one that the thread is [`at`](Thread::at), as the newest one:
+    /// the same state on the same parent, whose tasks run and ask anew. Gives the copy.
+    pub async fn copy_checkpoint(&self) -> Result<CheckpointId, RunError> {
+        self.stored("copying a checkpoint")?;
+        let scope = self.scope(Sink::default(), Options::default().limit);
+        let core = Arc::clone(&self.graph.core);
+        let run = Run::open_to_copy(core, self.place.clone(), scope, self.at);
+        run.await?.copy().await
+    }
+
+    async fn open_to_update(&self) -> Result<Run, RunError> {
+        self.stored("updating a thread's state")?;
+        let scope = self.scope(Sink::default(), Options::default().limit);
+        let core = Arc::clone(&self.graph.core);
+        Run::open_to_update(core, self.place.clone(), scope, self.at).await
+    }
+
     /// The thread's state: as it is now, or the record of the checkpoint it is [`at`](Thread::at).
     pub async fn state(&self) -> Result<Snapshot, RunError> {
         self.stored("reading a thread's state")?;
@@ -127,20 +207,24 @@ impl<S: State> Thread<S> {
         self.open_with(sink, at, Options::default()).await
     }
 
+    fn scope(&self, sink: Sink, limit: u32) -> Scope {
+        Scope {
+            saver: self.saver.clone(),
+            sink,
+            limit,
+            answers: Arc::default(),
+            parents: Arc::default(),
+            rejected: Arc::default(),
+        }
+    }
+
     async fn open_with(
         &self,
         sink: Sink,
         at: Option<CheckpointId>,
         options: Options,
     ) -> Result<Run, RunError> {
-        let scope = Scope {
-            saver: self.saver.clone(),
-            sink,
-            limit: options.limit,
-            answers: Arc::default(),
-            parents: Arc::default(),
-            rejected: Arc::default(),
-        };
+        let scope = self.scope(sink, options.limit);
         let core = Arc::clone(&self.graph.core);
         Run::open(core, self.place.clone(), scope, options, at).await
     }

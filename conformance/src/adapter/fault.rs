@@ -1,6 +1,6 @@
 //! Errors: how bodies fail, and what the engine's errors are called in results.
 
-use superstep::{AnswerError, NodeError, RunError, TaskError};
+use superstep::{AnswerError, NodeError, RunError, TaskError, UpdateError};
 
 use super::BoxError;
 use crate::expr::EvalError;
@@ -44,6 +44,8 @@ pub(super) fn failure(error: RunError) -> Result<Failure, BoxError> {
         RunError::Limit { .. } => Failure::GraphRecursion {},
         RunError::NothingToDo { .. } => Failure::EmptyInput {},
         RunError::NoCheckpointer { .. } => Failure::NoCheckpointer {},
+        RunError::Update(UpdateError::Empty) => Failure::InvalidArgument {},
+        RunError::Update(_) => Failure::InvalidUpdate {},
         RunError::Answer(AnswerError::Ambiguous { .. }) => Failure::AmbiguousResume {},
         RunError::Answer(AnswerError::NotOpen(_)) => unknown_interrupt("not_pending"),
         _ => return Err(error.into()),

@@ -132,6 +132,11 @@ impl Rules {
         self.write(Update::new(), known.collect())
     }
 
+    /// The update of writes from outside.
+    pub(super) fn update(&self, writes: Vec<(String, Write)>) -> Update {
+        self.write(Update::new(), writes)
+    }
+
     /// What is sent to a graph, without the keys that it does not take.
     fn accepted(&self, mut input: Value) -> Value {
         if let Some(members) = input.as_object_mut() {

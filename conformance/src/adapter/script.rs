@@ -6,7 +6,9 @@ use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use superstep::channels::Json;
 use superstep::checkpoint::{CheckpointId, MemoryCheckpointer};
-use superstep::{Answer, Ask, AskId, Modes, RunBuilder, RunError, TaskState, Thread, Update};
+use superstep::{
+    Answer, Ask, AskId, Modes, RunBuilder, RunError, StateUpdate, TaskState, Thread, Update,
+};
 
 use super::build::Built;
 use super::events::Events;
@@ -16,10 +18,15 @@ use super::world::World;
 use super::{BoxError, Lacking};
 use crate::expr::{Env, Val};
 use crate::ops::{self, Command};
-use crate::result::{Answered, Done, Dump, Failure, HistoryRead, Outcome, StateRead};
+use crate::result::{Answered, Done, Dump, Failure, HistoryRead, Outcome, StateRead, Written};
 use crate::spec::{
     self, Action, Breakpoints, Durability, Invoke, Mode, ReadHistory, ReadState, Ref, Saver,
 };
+
+const START: &str = "__start__";
+const END: &str = "__end__";
+/// The node that a copy of a checkpoint counts as written by.
+const COPY: &str = "__copy__";
 
 /// A graph, its threads, and what the script has seen of them so far.
 pub(super) struct Session {
@@ -109,8 +116,8 @@ impl Session {
             Action::Invoke(invoke) => self.invoke(invoke).await?,
             Action::State(read) => Done::State(answered(self.state(read).await)?),
             Action::History(read) => Done::History(answered(self.history(read).await)?),
-            Action::Update(_) => return Err(Lacking("edits of a state").into()),
-            Action::Bulk(_) => return Err(Lacking("edits of a state in bulk").into()),
+            Action::Update(update) => Done::Update(answered(self.update(update).await)?),
+            Action::Bulk(bulk) => Done::Bulk(answered(self.bulk(bulk).await)?),
             // Its form is that of another layout; no comparison looks at it.
             Action::Raw(_) => Done::Raw(Answered::Gave(Dump {
                 checkpoints: Vec::new(),
@@ -332,6 +339,61 @@ impl Session {
         }
         snapshots.truncate(read.limit.unwrap_or(usize::MAX));
         Ok(HistoryRead { snapshots })
+    }
+
+    async fn update(&mut self, update: &spec::UpdateState) -> Result<Written, Stop> {
+        if update.ns.is_some() || update.ns_raw.is_some() {
+            return Err(Lacking("states of nested graphs").into());
+        }
+        self.stored()?;
+        let thread = self.thread(&update.thread, update.at.as_ref()).await?;
+        let id = match update.as_node.as_deref() {
+            Some(END) if update.values.is_none() => thread.finish_waiting().await?,
+            Some(COPY) => thread.copy_checkpoint().await?,
+            author => {
+                let update = self.state_update(update.values.as_ref(), author)?;
+                thread.update(update).await?
+            }
+        };
+        Ok(self.updated(&update.thread, update.save.as_deref(), id))
+    }
+
+    async fn bulk(&mut self, bulk: &spec::Bulk) -> Result<Written, Stop> {
+        self.stored()?;
+        let thread = self.thread(&bulk.thread, None).await?;
+        let one = |update: &spec::BulkUpdate| {
+            self.state_update(update.values.as_ref(), update.as_node.as_deref())
+        };
+        let lists = bulk.supersteps.iter();
+        let lists = lists
+            .map(|list| list.iter().map(one).collect())
+            .collect::<Result<Vec<Vec<StateUpdate>>, Stop>>()?;
+        let id = thread.update_all(lists).await?;
+        Ok(self.updated(&bulk.thread, bulk.save.as_deref(), id))
+    }
+
+    fn updated(&mut self, thread: &str, save: Option<&str>, id: CheckpointId) -> Written {
+        self.save(save, Some(id));
+        let checkpoint = self.place(thread).checkpoint("", id);
+        Written { checkpoint }
+    }
+
+    fn state_update(
+        &self,
+        values: Option<&crate::expr::Expr>,
+        author: Option<&str>,
+    ) -> Result<StateUpdate, Stop> {
+        let values = values.map(|values| values.eval(&self.env())).transpose()?;
+        let writes = ops::writes(values.unwrap_or(Val::Json(Value::Null)))?;
+        let rules = &self.built.rules;
+        Ok(match author {
+            None => StateUpdate::new(rules.update(writes)),
+            Some(START) => StateUpdate::new(rules.input(writes)).as_start(),
+            Some(node) => {
+                let node = superstep::Node::<Json>::named(node.to_owned());
+                StateUpdate::new(rules.update(writes)).as_node(node)
+            }
+        })
     }
 
     fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {

@@ -25,7 +25,7 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// A checkpoint's id. Each namespace of each thread counts its own.
-    fn checkpoint(self, namespace: &str, id: CheckpointId) -> String {
+    pub(super) fn checkpoint(self, namespace: &str, id: CheckpointId) -> String {
         token(
             Kind::Checkpoint,
             format!("{}/{namespace}/{id}", self.thread),

@@ -166,6 +166,18 @@ impl Routing {
         list.push(Due { node, edge });
     }
 
+    /// What an update by hand does not use up stays due: these nodes, and those behind joins that are full.
+    pub(crate) fn keep(&mut self, core: &Core, deferred: Vec<Due>) {
+        for at in 0..core.joins.len() {
+            if self.is_complete(core, at) {
+                self.reach(core, core.joins[at].target, false);
+            }
+        }
+        self.settle(core);
+        self.due.extend(deferred);
+        sort(core, &mut self.due);
+    }
+
     /// Brings `due` into canonical order, each node once; if nothing is due, what waited becomes due.
     pub(crate) fn settle(&mut self, core: &Core) {
         if self.due.is_empty() && self.sends.is_empty() {

@@ -13,7 +13,7 @@ use super::{Run, START};
 use crate::ask::{Answer, Answered, AskId};
 use crate::error::{AnswerError, RunError, stored};
 use crate::event::{Event, Modes};
-use crate::record::{Record, RecordState, store_done};
+use crate::record::{Done, Record, RecordState, store_done};
 use crate::update::Update;
 
 /// What a caller brings to a run.
@@ -87,13 +87,9 @@ impl Run {
         self.hold_input_checkpoint()?;
         let core = Arc::clone(&self.core);
         let mut tasks = Vec::new();
+        self.ran = vec![START.into()];
         if self.scope.saver.is_some() {
-            let record = Record::new(START, store_done(&core, &done, true)?);
-            tasks.push(stored_task(
-                task_id(self.moment(), START, None),
-                0,
-                &record,
-            )?);
+            tasks.push(self.start_record(&done)?);
         }
         let written = self.apply(vec![Applied {
             node: None,
@@ -104,6 +100,12 @@ impl Run {
         let commit = self.commit(Source::Loop, tasks)?;
         self.hold_values(&written);
         Ok(commit)
+    }
+
+    /// What is stored of the hidden task that applies the input.
+    pub(super) fn start_record(&self, done: &Done) -> Result<StoredTask, RunError> {
+        let record = Record::new(START, store_done(&self.core, done, true)?);
+        stored_task(task_id(self.moment(), START, None), 0, &record)
     }
 
     /// Drops what is due: the work of an earlier input that was not finished.

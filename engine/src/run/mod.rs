@@ -1,5 +1,6 @@
 //! One run of a graph: plan, run, apply, save, until nothing is due.
 
+mod amend;
 mod apply;
 mod edit;
 mod enter;
@@ -53,6 +54,8 @@ pub(crate) struct Run {
     source: superstep_checkpoint::Source,
     /// The superstep that ended there.
     step: i64,
+    /// The nodes that ran last on the way there, by name.
+    ran: Vec<Name>,
     cells: Vec<Box<dyn Channel>>,
     routing: Routing,
     /// How the stored logs of delta channels have grown since their last snapshot.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use superstep_channels::Write;
+use superstep_channels::{Name, Write};
 use superstep_checkpoint::{
     Channel as Stored, CheckpointId, Checkpointer, Header, Loaded, Place, Source, StoredTask,
     decode_log, decode_value,
     frame::{self, FrameError},
 };
 
+use super::amend::{changed_in, without_edits};
 use super::apply::{Due, Routing, write};
 use super::edit::EDIT;
 use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
@@ -32,17 +33,83 @@ impl Run {
         let Some(saver) = run.scope.saver.clone() else {
             return Ok(run);
         };
-        match (saver.load(&run.place, at).await?, at) {
-            (Some(loaded), _) => run.restore(loaded, &*saver).await?,
-            (None, None) => {}
-            (None, Some(id)) => {
-                return Err(RunError::UnknownCheckpoint {
-                    place: run.place.to_string(),
-                    id,
-                });
+        if let Some(loaded) = run.load(&*saver, at).await? {
+            run.restore(loaded, &*saver).await?;
+        }
+        Ok(run)
+    }
+
+    /// Opens a place to update its state by hand: what waits at the checkpoint is known, but edits are left behind.
+    pub(crate) async fn open_to_update(
+        core: Arc<Core>,
+        place: Place,
+        scope: Scope,
+        at: Option<CheckpointId>,
+    ) -> Result<Run, RunError> {
+        let mut run = Run::fresh(core, place, scope, Options::default());
+        if let Some(saver) = run.scope.saver.clone() {
+            if let Some(mut loaded) = run.load(&*saver, at).await? {
+                loaded.pending = without_edits(loaded.pending)?;
+                run.restore(loaded, &*saver).await?;
             }
         }
         Ok(run)
+    }
+
+    /// Opens a place to copy a checkpoint: without what waits there, and with what the checkpoint changed as new.
+    pub(crate) async fn open_to_copy(
+        core: Arc<Core>,
+        place: Place,
+        scope: Scope,
+        at: Option<CheckpointId>,
+    ) -> Result<Run, RunError> {
+        let mut run = Run::fresh(core, place, scope, Options::default());
+        let loaded = match run.scope.saver.clone() {
+            Some(saver) => run.load(&*saver, at).await?.zip(Some(saver)),
+            None => None,
+        };
+        let Some((mut loaded, saver)) = loaded else {
+            run.not_empty()?;
+            return Ok(run);
+        };
+        loaded.pending.clear();
+        let mut dirty = Dirty::default();
+        for name in changed_in(&loaded) {
+            match name {
+                SENDS => dirty.sends = true,
+                WAITING => dirty.waiting = true,
+                name => dirty.channels.extend(run.core.channel(name)?),
+            }
+        }
+        run.restore(loaded, &*saver).await?;
+        run.dirty = dirty;
+        Ok(run)
+    }
+
+    /// An error if the place holds no checkpoint.
+    pub(super) fn not_empty(&self) -> Result<(), RunError> {
+        match self.base {
+            Some(_) => Ok(()),
+            None => Err(RunError::NothingToDo {
+                place: self.place.to_string(),
+            }),
+        }
+    }
+
+    /// Reads a checkpoint: the newest one, if there is any, or the one named, which must be there.
+    pub(super) async fn load(
+        &self,
+        saver: &dyn Checkpointer,
+        at: Option<CheckpointId>,
+    ) -> Result<Option<Loaded>, RunError> {
+        let loaded = saver.load(&self.place, at).await?;
+        match (loaded, at) {
+            (None, Some(id)) => Err(RunError::UnknownCheckpoint {
+                place: self.place.to_string(),
+                id,
+            }),
+            (loaded, _) => Ok(loaded),
+        }
     }
 
     fn fresh(core: Arc<Core>, place: Place, scope: Scope, options: Options) -> Run {
@@ -60,6 +127,7 @@ impl Run {
             parent: None,
             source: Source::Input,
             step: -2,
+            ran: Vec::new(),
             records: HashMap::new(),
             edits: Vec::new(),
             dirty: Dirty::default(),
@@ -78,6 +146,7 @@ impl Run {
         self.base = Some(loaded.id);
         self.parent = loaded.parent;
         self.source = header.source;
+        self.ran = header.ran.into_iter().map(Name::from).collect();
         self.step = step(header.step).map_err(self.unreadable("its header"))?;
         for (name, stored) in &loaded.channels {
             match name.as_str() {
@@ -245,7 +314,13 @@ impl Run {
         let Some(base) = self.base else {
             return Ok(Done::default());
         };
-        let tasks = saver.tasks(&self.place, base).await?;
+        // With a copy of such a checkpoint it stands itself: nothing has applied it yet.
+        let before = self.parent.unwrap_or(CheckpointId(0));
+        let mut tasks = saver.tasks(&self.place, base).await?;
+        tasks.extend(
+            (saver.tasks(&self.place, before).await?.into_iter())
+                .filter(|task| task.child == Some(base)),
+        );
         for task in tasks {
             let record = Record::open(&task.record)?;
             if let (START, Some(child)) = (record.node.as_str(), task.child) {

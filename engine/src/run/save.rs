@@ -54,6 +54,7 @@ impl Run {
     /// Applies the results of a superstep and saves what they made.
     pub(super) async fn settle(&mut self, results: Vec<(Planned, Done)>) -> Result<(), RunError> {
         let tasks = self.records_of(&results)?;
+        self.note_ran(&results);
         let core = Arc::clone(&self.core);
         let applied = results.into_iter().map(|(task, done)| Applied {
             node: Some(task.node),
@@ -71,6 +72,18 @@ impl Run {
         let commit = self.commit(Source::Loop, tasks)?;
         self.hold_values(&writes);
         self.store(commit).await
+    }
+
+    /// Notes the nodes that ran, for who updates the state by hand after them.
+    fn note_ran(&mut self, results: &[(Planned, Done)]) {
+        if self.scope.saver.is_none() {
+            return;
+        }
+        self.ran.clear();
+        self.ran
+            .extend(results.iter().map(|(task, _)| task.name.clone()));
+        self.ran.sort_unstable();
+        self.ran.dedup();
     }
 
     /// Saves results that do not go together at the checkpoint they ran on: with a graph that can take them
@@ -187,6 +200,7 @@ impl Run {
             graph: self.core.name.clone(),
             version: self.core.version,
             next: self.next_names(),
+            ran: self.ran.iter().map(ToString::to_string).collect(),
             parents: self.scope.parents.to_vec(),
         };
         header.seal().map_err(|error| RunError::Stored {
@@ -323,7 +337,7 @@ impl Run {
     }
 
     /// A task's record with what is known of its failures, questions and answers.
-    fn describe(&self, task: &Planned, state: RecordState) -> Record {
+    pub(super) fn describe(&self, task: &Planned, state: RecordState) -> Record {
         let known = self.records.get(&task.id);
         Record {
             node: task.name.to_string(),

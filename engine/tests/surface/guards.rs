@@ -154,6 +154,7 @@ async fn forged(step: i64, next: &[&str]) -> MemoryCheckpointer {
         graph: "graph".into(),
         version: 1,
         next: next.iter().map(|name| name.to_string()).collect(),
+        ran: Vec::new(),
         parents: Vec::new(),
     };
     let commit = Commit {
