@@ -1,4 +1,5 @@
 //! `golden engine DIR [--topic T,…] [--case NAME]`: performs recorded cases and says which differ.
+//! `golden results DIR --case NAME`: performs one and prints our results, in the form of the recorded ones.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,17 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use superstep_conformance::corpus::{Differences, cases};
+use superstep_conformance::normal::normal;
 use superstep_conformance::report::Report;
 use superstep_conformance::spec::Case;
 use superstep_conformance::{adapter, run};
 
-const USAGE: &str = "usage: golden engine DIR [--topic T,...] [--case NAME]";
+const USAGE: &str =
+    "usage: golden engine DIR [--topic T,...] [--case NAME]\n       golden results DIR --case NAME";
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((mode, rest)) if mode == "engine" => engine(rest),
+        Some((mode, rest)) if mode == "results" => results(rest),
         _ => Err(USAGE.into()),
     };
     match result {
@@ -45,6 +49,16 @@ fn engine(arguments: &[String]) -> Result<usize, Box<dyn Error>> {
     }
     println!("{report}");
     Ok(report.failed())
+}
+
+/// Prints our results of the selected cases, as a line of JSON for each.
+fn results(arguments: &[String]) -> Result<usize, Box<dyn Error>> {
+    for case in Selection::parse(arguments)?.cases()? {
+        let mut got = Vec::new();
+        adapter::perform(&case, &mut got).map_err(|error| error.to_string())?;
+        println!("{}", serde_json::Value::from(normal(got)?));
+    }
+    Ok(0)
 }
 
 /// Which cases are run.

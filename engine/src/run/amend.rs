@@ -121,7 +121,7 @@ impl Run {
         if updates.len() > 1 && updates.iter().any(|update| update.author == Author::Last) {
             return Err(UpdateError::Unnamed.into());
         }
-        let due = self.plan();
+        let due = self.due();
         let mut waiting: Vec<&Planned> = match self.base == self.newest {
             true => due.iter().collect(),
             // What became of the tasks of an older checkpoint stays its record.
@@ -133,7 +133,7 @@ impl Run {
             let exits = by.exits(&core);
             let done = route(&core, &self.cells, exits, update.update)
                 .map_err(|error| self.not_in_graph(error))?;
-            let stood_in_for = waiting.iter().position(|task| Some(task.node) == by.node());
+            let stood_in_for = waiting.iter().position(|task| task.name == by.name(&core));
             let state = store_done(&core, &done, true)?;
             let (id, record) = match stood_in_for.map(|at| waiting.remove(at)) {
                 Some(task) => (task.id, self.describe(task, state)),

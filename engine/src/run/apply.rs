@@ -169,11 +169,12 @@ impl Routing {
     /// What an update by hand does not use up stays due: these nodes, and those behind joins that are full.
     pub(crate) fn keep(&mut self, core: &Core, deferred: Vec<Due>) {
         for at in 0..core.joins.len() {
-            if self.is_complete(core, at) {
-                self.reach(core, core.joins[at].target, false);
+            let target = core.joins[at].target;
+            // Deferred nodes behind full joins wait already, or just became due.
+            if self.is_complete(core, at) && !core.nodes[target].deferred {
+                self.reach(core, target, false);
             }
         }
-        self.settle(core);
         self.due.extend(deferred);
         sort(core, &mut self.due);
     }

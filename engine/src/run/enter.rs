@@ -52,8 +52,12 @@ impl Run {
                     true => self.reopen().await?,
                 }
                 let mut changed = self.accept(answers)?;
-                // An older checkpoint may hold input that is due but not applied.
-                self.passes_breakpoint &= self.start_is_due.is_none();
+                // An older checkpoint, or a copy of one, may hold input that is due but not applied.
+                let start_is_due = self.start_is_due.is_some();
+                self.passes_breakpoint &= !start_is_due;
+                if start_is_due {
+                    self.hold(Modes::VALUES, |run| Event::Values(run.output()));
+                }
                 let start = self.start()?;
                 if let Some(update) = edit {
                     changed.push(self.edit(update)?);
@@ -61,7 +65,9 @@ impl Run {
                 // Everything was checked before anything is stored.
                 self.store(start).await?;
                 self.save_records(changed).await?;
-                self.tell_values_now(Some(self.output()));
+                if !start_is_due {
+                    self.tell_values_now(Some(self.output()));
+                }
                 Ok(())
             }
         }

@@ -25,7 +25,7 @@ type Results = HashMap<TaskId, (Record, Option<Done>)>;
 #[derive(Default)]
 pub(super) struct Stored {
     results: Results,
-    /// Edits that became part of the next checkpoint, of several the latest; none if edits wait still.
+    /// Edits that became part of the next checkpoint, of several such the latest; none if edits wait still.
     pub(super) edits: Vec<Done>,
 }
 
@@ -70,7 +70,7 @@ impl Run {
     }
 
     /// The tasks that are due, or the hidden start task while the input is not applied.
-    fn due(&self) -> Vec<Planned> {
+    pub(super) fn due(&self) -> Vec<Planned> {
         match self.start_is_due {
             None => self.plan(),
             Some(_) => vec![self.start_task()],
@@ -93,10 +93,10 @@ impl Run {
         };
         let mut logs = Logs::new();
         let mut child = None;
+        let mut edited = None;
         for task in saver.tasks(&self.place, base).await? {
             if task.child != child {
                 child = task.child;
-                stored.edits.clear();
                 logs = match child {
                     Some(child) => self.logs_of(&**saver, child).await?,
                     None => Logs::new(),
@@ -105,6 +105,10 @@ impl Run {
             let record = Record::open(&task.record)?;
             if record.node == EDIT {
                 let edit = self.result(&record, |channel| logs.get_mut(&channel)?.edits.next())?;
+                if edited != child {
+                    edited = child;
+                    stored.edits.clear();
+                }
                 // Edits that wait are in the state already.
                 stored.edits.extend(edit.filter(|_| self.edits.is_empty()));
             } else {
