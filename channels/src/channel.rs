@@ -26,6 +26,9 @@ impl Write {
 ///
 /// The engine calls either [`write`](Channel::write) or [`expire`](Channel::expire) once a superstep.
 pub trait Channel: Send + Sync + fmt::Debug {
+    /// Whether the rule takes these writes of one superstep; a reducer may still fail on them.
+    fn check(&self, writes: &[Write]) -> Result<(), WriteError>;
+
     /// Applies all writes of one superstep, at least one, in canonical order.
     /// After an error the cell is as it was before.
     fn write(&mut self, writes: Vec<Write>) -> Result<(), WriteError>;

@@ -9,6 +9,10 @@ use crate::last_value::LastValue;
 pub(crate) struct Ephemeral(pub(crate) LastValue);
 
 impl Channel for Ephemeral {
+    fn check(&self, writes: &[Write]) -> Result<(), WriteError> {
+        self.0.check(writes)
+    }
+
     fn write(&mut self, writes: Vec<Write>) -> Result<(), WriteError> {
         self.0.write(writes)
     }

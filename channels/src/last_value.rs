@@ -14,7 +14,7 @@ pub(crate) struct LastValue {
 }
 
 impl Channel for LastValue {
-    fn write(&mut self, mut writes: Vec<Write>) -> Result<(), WriteError> {
+    fn check(&self, writes: &[Write]) -> Result<(), WriteError> {
         let writers = writes.len();
         if self.guard && writers > 1 {
             return Err(WriteError::Conflict {
@@ -22,8 +22,15 @@ impl Channel for LastValue {
                 writers,
             });
         }
+        match writes.last() {
+            Some(last) => check_type(&self.name, self.value_type, last.value()),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, mut writes: Vec<Write>) -> Result<(), WriteError> {
+        self.check(&writes)?;
         if let Some(Write::Plain(value) | Write::Overwrite(value)) = writes.pop() {
-            check_type(&self.name, self.value_type, &value)?;
             self.value = Some(value);
         }
         Ok(())

@@ -18,15 +18,21 @@ pub(crate) struct Reduce {
 }
 
 impl Channel for Reduce {
+    fn check(&self, writes: &[Write]) -> Result<(), WriteError> {
+        if self.overwrite(writes)?.is_some() {
+            return Ok(());
+        }
+        let expected = self.fold.update_type();
+        let mut values = writes.iter().map(Write::value);
+        values.try_for_each(|value| check_type(&self.name, expected, value))
+    }
+
     fn write(&mut self, writes: Vec<Write>) -> Result<(), WriteError> {
+        // What can be refused is refused first, and the fold's failures undone, so that an error leaves the cell alone.
+        self.check(&writes)?;
         if let Some(value) = self.overwrite(&writes)? {
             self.value = Some(value);
             return Ok(());
-        }
-        // Types are checked first and the fold's failures undone, so that an error leaves the cell alone.
-        let expected = self.fold.update_type();
-        for write in &writes {
-            check_type(&self.name, expected, write.value())?;
         }
         let undo = self.fold.can_fail().then(|| self.value.clone());
         for write in writes {

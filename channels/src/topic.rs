@@ -9,6 +9,10 @@ use crate::reduce::Reduce;
 pub(crate) struct Topic(pub(crate) Reduce);
 
 impl Channel for Topic {
+    fn check(&self, writes: &[Write]) -> Result<(), WriteError> {
+        self.0.check(writes)
+    }
+
     fn write(&mut self, writes: Vec<Write>) -> Result<(), WriteError> {
         let before = self.0.value.take();
         self.0.write(writes).inspect_err(|_| self.0.value = before)

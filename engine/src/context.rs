@@ -14,6 +14,7 @@ use superstep_channels::{Json, Name};
 use superstep_checkpoint::{CheckpointId, Checkpointer, Place, TaskId};
 
 use crate::ask::{Answered, Ask, AskId};
+use crate::durability::Durability;
 use crate::error::{RunError, TaskError};
 use crate::event::{Event, Modes, Sink};
 use crate::executor::Task;
@@ -44,6 +45,7 @@ pub(crate) struct Scope {
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) sink: Sink,
     pub(crate) limit: u32,
+    pub(crate) durability: Durability,
     /// Answers that were given but not used up yet.
     pub(crate) answers: Arc<HashMap<AskId, Answered>>,
     /// The enclosing graphs' namespaces and checkpoints, outermost first.

@@ -16,6 +16,7 @@
 //! | to watch a run | [`RunBuilder::stream`], [`Context::emit`] |
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
 //! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
+//! | to trade safety for speed | [`Durability`] |
 //! | to keep threads in a file | `SqliteCheckpointer`, with the feature `sqlite` of `superstep-checkpoint` |
 //! | to open threads that an earlier version of the graph stored | [`Migration`] |
 //! | to run tasks on other machines | [`Executor`] |
@@ -65,6 +66,7 @@ mod amendment;
 mod ask;
 mod attempt;
 mod context;
+mod durability;
 mod error;
 mod event;
 mod executor;
@@ -82,6 +84,7 @@ mod update;
 pub use amendment::StateUpdate;
 pub use ask::{Answer, Ask, AskId, ParseAskIdError};
 pub use context::Context;
+pub use durability::Durability;
 pub use error::{
     AnswerError, BuildError, Failure, NodeError, Problem, ReadError, RunError, TaskError,
     UpdateError,

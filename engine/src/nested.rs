@@ -30,6 +30,7 @@ pub(crate) async fn run(
 ) -> Result<End, RunError> {
     let options = Options {
         limit: scope.limit,
+        durability: scope.durability,
         before: Breakpoints::None,
         after: Breakpoints::None,
     };

@@ -12,6 +12,7 @@ use superstep_checkpoint::{CheckpointId, Checkpointer, Place};
 use crate::amendment::StateUpdate;
 use crate::ask::{Answer, Ask};
 use crate::context::Scope;
+use crate::durability::Durability;
 use crate::error::RunError;
 use crate::event::{Modes, Part, Sink};
 use crate::graph::Graph;
@@ -164,7 +165,7 @@ impl<S: State> Thread<S> {
     /// the same state on the same parent, whose tasks run and ask anew. Gives the copy.
     pub async fn copy_checkpoint(&self) -> Result<CheckpointId, RunError> {
         self.stored("copying a checkpoint")?;
-        let scope = self.scope(Sink::default(), Options::default().limit);
+        let scope = self.scope(Sink::default(), &Options::default());
         let core = Arc::clone(&self.graph.core);
         let run = Run::open_to_copy(core, self.place.clone(), scope, self.at);
         run.await?.copy().await
@@ -172,7 +173,7 @@ impl<S: State> Thread<S> {
 
     async fn open_to_update(&self) -> Result<Run, RunError> {
         self.stored("updating a thread's state")?;
-        let scope = self.scope(Sink::default(), Options::default().limit);
+        let scope = self.scope(Sink::default(), &Options::default());
         let core = Arc::clone(&self.graph.core);
         Run::open_to_update(core, self.place.clone(), scope, self.at).await
     }
@@ -207,11 +208,12 @@ impl<S: State> Thread<S> {
         self.open_with(sink, at, Options::default()).await
     }
 
-    fn scope(&self, sink: Sink, limit: u32) -> Scope {
+    fn scope(&self, sink: Sink, options: &Options) -> Scope {
         Scope {
             saver: self.saver.clone(),
             sink,
-            limit,
+            limit: options.limit,
+            durability: options.durability,
             answers: Arc::default(),
             parents: Arc::default(),
             rejected: Arc::default(),
@@ -224,7 +226,7 @@ impl<S: State> Thread<S> {
         at: Option<CheckpointId>,
         options: Options,
     ) -> Result<Run, RunError> {
-        let scope = self.scope(sink, options.limit);
+        let scope = self.scope(sink, &options);
         let core = Arc::clone(&self.graph.core);
         Run::open(core, self.place.clone(), scope, options, at).await
     }
@@ -295,6 +297,12 @@ impl<S: State> RunBuilder<S> {
     /// [`RunError::Limit`] and can be taken up again. Nested graphs count for themselves.
     pub fn limit(mut self, supersteps: u32) -> Self {
         self.options.limit = supersteps;
+        self
+    }
+
+    /// Says when the run is stored; [`Durability::Sync`] unless it is said.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.options.durability = durability;
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use superstep::channels::{Json, Value as Erased};
-use superstep::checkpoint::TaskId;
+use superstep::checkpoint::{CheckpointId, TaskId};
 use superstep::{self as engine, Ask, Part, TaskInput};
 
 use super::fault::bare_name;
@@ -28,8 +28,13 @@ pub(super) struct Events<'a> {
     modes: &'a [Mode],
     /// Whether the run starts by forking.
     forks: bool,
+    /// Whether its supersteps are stored as one checkpoint. The engine tells of all of them under the id of that one;
+    /// the reference gives each an id of its own.
+    at_exit: bool,
     /// The latest values of each graph.
     values: HashMap<String, Value>,
+    /// The checkpoints that were told of, by namespace and superstep.
+    told: Vec<(String, CheckpointId, i64)>,
     /// The checkpoint that each graph stands on.
     stands: HashMap<String, Box<engine::Snapshot>>,
     /// Tasks that begin and results that are handed back; told together.
@@ -38,13 +43,21 @@ pub(super) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn new(rules: &'a Rules, thread: &'a str, modes: &'a [Mode], forks: bool) -> Self {
+    pub(super) fn new(
+        rules: &'a Rules,
+        thread: &'a str,
+        modes: &'a [Mode],
+        forks: bool,
+        at_exit: bool,
+    ) -> Self {
         Events {
             rules,
             thread,
             modes,
             forks,
+            at_exit,
             values: HashMap::new(),
+            told: Vec::new(),
             stands: HashMap::new(),
             begun: Vec::new(),
             shown: Vec::new(),
@@ -54,6 +67,9 @@ impl<'a> Events<'a> {
     /// The latest values of the outermost graph, an empty object before the first; and the events.
     pub(super) fn finish(mut self) -> Shown<(Value, Vec<Event>)> {
         self.tell_begun()?;
+        if self.at_exit {
+            self.name_stored();
+        }
         let output = self.values.remove("").unwrap_or_else(|| json!({}));
         Ok((output, self.shown))
     }
@@ -140,6 +156,46 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
+    /// The token of a checkpoint of one superstep of a run that is stored at its end.
+    fn of_step(&self, namespace: &str, id: CheckpointId, step: i64) -> (String, String) {
+        let raw = format!("{}/{namespace}/{id}", self.thread);
+        let of_step = token(Kind::Checkpoint, format!("{raw}@{step}"));
+        (of_step, token(Kind::Checkpoint, raw))
+    }
+
+    /// Gives the checkpoints that are stored their own ids in all events: those that the run found, and of
+    /// the supersteps that make one the last.
+    fn name_stored(&mut self) {
+        let is_stored = |(ns, id, step): &&(String, CheckpointId, i64)| {
+            let last = self.stands.get(ns);
+            last.is_none_or(|last| last.checkpoint != Some(*id) || last.step == *step)
+        };
+        let stored = self.told.iter().filter(is_stored);
+        let stored: HashMap<String, String> = stored
+            .map(|(ns, id, step)| self.of_step(ns, *id, *step))
+            .collect();
+        for event in &mut self.shown {
+            each_text(&mut event.data, &mut |text| {
+                if let Some(id) = stored.get(text) {
+                    text.clone_from(id);
+                }
+            });
+        }
+    }
+
+    /// Names the checkpoint and those around it by their supersteps.
+    fn by_step(&mut self, snapshot: &mut Snapshot, read: &engine::Snapshot, namespace: &str) {
+        if let Some(id) = read.checkpoint {
+            snapshot.id = Some(self.of_step(namespace, id, read.step).0);
+            self.told.push((namespace.to_owned(), id, read.step));
+        }
+        for (shown, (ns, id)) in snapshot.parents.iter_mut().zip(&read.parents) {
+            if let Some(around) = self.stands.get(ns) {
+                shown.id = self.of_step(ns, *id, around.step).0;
+            }
+        }
+    }
+
     fn show(&mut self, mode: Mode, ns: &str, data: Value) {
         if self.modes.contains(&mode) {
             self.shown.push(Event {
@@ -156,7 +212,12 @@ impl<'a> Events<'a> {
     }
 
     /// A checkpoint as its event shows it: without open questions beside those of the tasks.
-    fn checkpoint(&self, rules: &Rules, read: &engine::Snapshot, namespace: &str) -> Shown<Value> {
+    fn checkpoint(
+        &mut self,
+        rules: &Rules,
+        read: &engine::Snapshot,
+        namespace: &str,
+    ) -> Shown<Value> {
         let order = Order::of_run(read.source, self.forks);
         let place = Place {
             rules,
@@ -179,12 +240,15 @@ impl<'a> Events<'a> {
             }
             task.result = task.result.take().filter(|result| *result != json!({}));
         }
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             values: rules.seen(read.values.json()?),
             next: ordered.iter().map(|task| task.node.to_string()).collect(),
             tasks,
             ..bare(place, read)
         };
+        if self.at_exit {
+            self.by_step(&mut snapshot, read, namespace);
+        }
         Ok(json!(snapshot))
     }
 
@@ -300,4 +364,15 @@ fn handed_back(
         namespace: Arc::clone(ns),
         event,
     })
+}
+
+fn each_text(value: &mut Value, change: &mut dyn FnMut(&mut String)) {
+    match value {
+        Value::String(text) => change(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| each_text(member, change)),
+        _ => {}
+    }
 }

@@ -156,9 +156,6 @@ impl Session {
         invoke: &Invoke,
         events: &mut Option<Vec<crate::result::Event>>,
     ) -> Result<(Value, Vec<Ask>), Stop> {
-        if invoke.durability == Durability::Exit {
-            return Err(Lacking("saving at the end only").into());
-        }
         let thread = self.thread(&invoke.thread, invoke.at.as_ref()).await?;
         let run = self.options(self.enter(&thread, invoke).await?, invoke);
         let asked = invoke.stream.as_deref().unwrap_or_default();
@@ -176,6 +173,7 @@ impl Session {
             &invoke.thread,
             asked,
             invoke.at.is_some(),
+            invoke.durability == Durability::Exit,
         );
         while let Some(part) = stream.next().await {
             seen.add(part)?;
@@ -212,7 +210,13 @@ impl Session {
             Some(Breakpoints::Nodes(nodes)) => known(nodes),
             None => known(declared),
         };
+        let durability = match invoke.durability {
+            Durability::Sync => superstep::Durability::Sync,
+            Durability::Async => superstep::Durability::Async,
+            Durability::Exit => superstep::Durability::Exit,
+        };
         run.limit(invoke.recursion_limit)
+            .durability(durability)
             .stop_before(stop(&invoke.interrupt_before, &self.built.before))
             .stop_after(stop(&invoke.interrupt_after, &self.built.after))
     }

@@ -2,6 +2,7 @@
 
 mod amend;
 mod apply;
+mod durable;
 mod edit;
 mod enter;
 mod execute;
@@ -21,6 +22,7 @@ use superstep_checkpoint::{CheckpointId, Place, TaskId};
 
 use crate::ask::Ask;
 use crate::context::Scope;
+use crate::durability::Durability;
 use crate::error::{ReadError, RunError};
 use crate::event::{Event, Modes};
 use crate::graph::Core;
@@ -28,6 +30,7 @@ use crate::record::{Done, Record};
 use crate::state::{Fields, Input};
 
 use apply::Routing;
+use durable::Unsaved;
 use edit::Edit;
 pub(crate) use enter::Enter;
 use plan::Planned;
@@ -68,6 +71,8 @@ pub(crate) struct Run {
     dirty: Dirty,
     /// The input, while the checkpoint only holds it as due. Seen when an older checkpoint is addressed.
     start_is_due: Option<Done>,
+    /// What is not stored yet.
+    unsaved: Unsaved,
     /// Events that wait until what they tell of is stored.
     held: Vec<(Modes, Event)>,
     /// Supersteps taken in this run.
@@ -80,6 +85,7 @@ pub(crate) struct Run {
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) limit: u32,
+    pub(crate) durability: Durability,
     pub(crate) before: Breakpoints,
     pub(crate) after: Breakpoints,
 }
@@ -91,6 +97,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             limit: DEFAULT_LIMIT,
+            durability: Durability::Sync,
             before: Breakpoints::None,
             after: Breakpoints::None,
         }
@@ -165,8 +172,16 @@ pub(crate) enum Stop {
 }
 
 impl Run {
-    /// Runs supersteps until one has a reason to stop.
+    /// Runs supersteps until one has a reason to stop, and stores what is not stored by then.
     pub(crate) async fn drive(&mut self) -> Result<Stop, RunError> {
+        let ended = self.supersteps().await;
+        if !(matches!(ended, Ok(Stop::Done)) && self.leaves_no_trace()) {
+            self.close().await?;
+        }
+        ended
+    }
+
+    async fn supersteps(&mut self) -> Result<Stop, RunError> {
         loop {
             if let Some(stop) = self.superstep().await? {
                 return Ok(stop);

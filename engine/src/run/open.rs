@@ -12,6 +12,7 @@ use superstep_checkpoint::{
 
 use super::amend::{changed_in, without_edits};
 use super::apply::{Due, Routing, write};
+use super::durable::Unsaved;
 use super::edit::EDIT;
 use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
 use super::{Options, Run, START};
@@ -132,6 +133,7 @@ impl Run {
             edits: Vec::new(),
             dirty: Dirty::default(),
             start_is_due: None,
+            unsaved: Unsaved::default(),
             held: Vec::new(),
             taken: 0,
             passes_breakpoint: false,

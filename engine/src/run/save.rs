@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use superstep_channels::{Kind, Snapshots, Value, Write};
 use superstep_checkpoint::{
-    CheckpointId, Commit, Header, Item, Seen, Source, StoredTask, TaskId, decode_log, encode_log,
-    frame,
+    CheckpointId, Commit, Header, Item, Source, StoredTask, TaskId, decode_log, encode_log, frame,
 };
 
 use super::apply::{Applied, Grouped, Routing, fold, split};
@@ -112,9 +111,21 @@ impl Run {
     /// Folds results into the channels and moves the routing on. Gives the channels that were written.
     pub(super) fn apply(&mut self, results: Vec<Applied<'_>>) -> Result<Vec<ChannelIx>, RunError> {
         let (writes, routing) = split(&self.core, &self.routing, results);
+        if self.stores_at_exit() {
+            // What is refused must leave the channels as they are: they are stored at the end.
+            for (&channel, writes) in &writes {
+                self.cells[channel].check(writes)?;
+            }
+        }
         self.log(&writes)?;
         let written: Vec<ChannelIx> = writes.keys().copied().collect();
-        let emptied = fold(&self.core, &mut self.cells, writes)?;
+        let emptied = match fold(&self.core, &mut self.cells, writes) {
+            Ok(emptied) => emptied,
+            Err(refused) => {
+                self.give_up_exit();
+                return Err(refused.into());
+            }
+        };
         if self.scope.saver.is_some() {
             let changed = written.iter().copied().chain(emptied);
             self.dirty.channels.extend(changed);
@@ -172,28 +183,35 @@ impl Run {
         let step = self.step + 1;
         let commit = match self.scope.saver {
             None => None,
-            Some(_) => Some(Commit {
-                id,
-                parent: self.base,
-                header: self.header(source, step)?,
-                items: self.items()?,
-                tasks: self.edit_records()?.into_iter().chain(tasks).collect(),
-            }),
+            Some(_) if self.stores_at_exit() => {
+                self.put_off();
+                self.parent = self.exit_parent();
+                self.base = Some(id);
+                None
+            }
+            Some(_) => {
+                let commit = Commit {
+                    id,
+                    parent: self.base,
+                    header: self.header(source, step)?,
+                    items: self.items()?,
+                    tasks: self.edit_records()?.into_iter().chain(tasks).collect(),
+                };
+                self.parent = self.base;
+                self.base = Some(id);
+                self.newest = Some(id);
+                self.dirty = Dirty::default();
+                Some(commit)
+            }
         };
         self.step = step;
         self.source = source;
-        self.parent = self.base;
-        if commit.is_some() {
-            self.base = Some(id);
-            self.newest = Some(id);
-        }
-        self.dirty = Dirty::default();
         self.edits.clear();
         self.records.clear();
         Ok(commit)
     }
 
-    fn header(&self, source: Source, step: i64) -> Result<Vec<u8>, RunError> {
+    pub(super) fn header(&self, source: Source, step: i64) -> Result<Vec<u8>, RunError> {
         let header = Header {
             source,
             step,
@@ -210,7 +228,7 @@ impl Run {
     }
 
     /// What there is to say about each channel that changed.
-    fn items(&mut self) -> Result<Vec<(String, Item)>, RunError> {
+    pub(super) fn items(&mut self) -> Result<Vec<(String, Item)>, RunError> {
         let mut items = Vec::new();
         for channel in std::mem::take(&mut self.dirty.channels) {
             if self.core.is_stored(channel) {
@@ -307,25 +325,10 @@ impl Run {
             .collect()
     }
 
-    /// Stores checkpoints, and tells what was kept until they are.
-    pub(super) async fn store(
-        &mut self,
-        commits: impl IntoIterator<Item = Commit>,
-    ) -> Result<(), RunError> {
-        let commits: Vec<Commit> = commits.into_iter().collect();
-        if let Some(saver) = &self.scope.saver
-            && !commits.is_empty()
-        {
-            saver.commit(&self.place, commits).await?;
-            self.saves = 0;
-        }
-        self.tell_held();
-        Ok(())
-    }
-
     /// The records of tasks that make a checkpoint.
     fn records_of(&self, results: &[(Planned, Done)]) -> Result<Vec<StoredTask>, RunError> {
-        if self.scope.saver.is_none() {
+        // Of a run that is stored at its end, only what its last superstep left has a checkpoint to stand at.
+        if self.scope.saver.is_none() || self.stores_at_exit() {
             return Ok(Vec::new());
         }
         let records = results.iter().zip(0..).map(|((task, done), position)| {
@@ -365,20 +368,6 @@ impl Run {
             self.records.insert(finished.task.id, record);
         }
         self.save_records(records).await
-    }
-
-    pub(super) async fn save_records(&mut self, records: Vec<StoredTask>) -> Result<(), RunError> {
-        if let (Some(saver), Some(newest), Some(base)) = (&self.scope.saver, self.newest, self.base)
-            && !records.is_empty()
-        {
-            let seen = Seen {
-                newest,
-                saves: self.saves,
-            };
-            saver.save_tasks(&self.place, seen, base, records).await?;
-            self.saves += 1;
-        }
-        Ok(())
     }
 
     fn pending_record(&self, finished: &Finished) -> Result<Record, RunError> {

@@ -1,0 +1,236 @@
+//! Handing to the checkpointer what is to be stored, when the run's [`Durability`] says so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use superstep_checkpoint::{
+    CheckpointId, Checkpointer, Commit, Place, SaveError, Seen, StoredTask, decode_log, encode_log,
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::Run;
+use crate::durability::Durability;
+use crate::error::{RunError, stored};
+use crate::graph::ChannelIx;
+
+/// How many saves may be outstanding behind a run.
+const OUTSTANDING: usize = 8;
+
+/// What a run has not stored yet.
+#[derive(Debug, Default)]
+pub(super) struct Unsaved {
+    /// Saves on their way, once there was one.
+    backlog: Option<Backlog>,
+    /// The one checkpoint that is stored at the end.
+    exit: Option<Exit>,
+    /// Results that are stored beside it.
+    tasks: Vec<StoredTask>,
+}
+
+/// The supersteps of a run that are stored together.
+#[derive(Debug, Default)]
+struct Exit {
+    parent: Option<CheckpointId>,
+    /// What each superstep wrote to delta channels.
+    logs: BTreeMap<ChannelIx, Vec<Vec<u8>>>,
+    /// A reducer failed: the channels are not what any superstep left.
+    broken: bool,
+}
+
+/// A save to be made.
+enum Save {
+    Commits(Vec<Commit>),
+    Tasks(Seen, CheckpointId, Vec<StoredTask>),
+}
+
+impl Save {
+    async fn make(self, saver: &dyn Checkpointer, place: &Place) -> Result<(), SaveError> {
+        match self {
+            Save::Commits(commits) => saver.commit(place, commits).await,
+            Save::Tasks(seen, base, tasks) => saver.save_tasks(place, seen, base, tasks).await,
+        }
+    }
+}
+
+/// Makes saves in order, beside the run.
+#[derive(Debug)]
+struct Backlog {
+    saves: mpsc::Sender<Save>,
+    worker: JoinHandle<Result<(), SaveError>>,
+}
+
+impl Backlog {
+    fn start(saver: Arc<dyn Checkpointer>, place: Place) -> Result<Self, RunError> {
+        let runtime = Handle::try_current().map_err(|_| RunError::NoRuntime)?;
+        let (saves, mut queue) = mpsc::channel::<Save>(OUTSTANDING);
+        let worker = runtime.spawn(async move {
+            while let Some(save) = queue.recv().await {
+                save.make(&*saver, &place).await?;
+            }
+            Ok(())
+        });
+        Ok(Backlog { saves, worker })
+    }
+
+    /// Waits until everything is stored; the error of the first save that failed.
+    async fn finish(self) -> Result<(), RunError> {
+        drop(self.saves);
+        let ended = self.worker.await;
+        // The worker awaits the checkpointer only: it panics if that does, and ends early with its runtime.
+        ended.map_err(|lost| {
+            RunError::Save(SaveError::Backend {
+                what: "storing behind the run".into(),
+                source: lost.into(),
+            })
+        })??;
+        Ok(())
+    }
+}
+
+impl Run {
+    pub(super) fn stores_at_exit(&self) -> bool {
+        self.scope.durability == Durability::Exit && self.scope.saver.is_some()
+    }
+
+    /// Whether the run, once it is done, need not have been stored: what it led to stands with the task around it.
+    pub(super) fn leaves_no_trace(&self) -> bool {
+        self.stores_at_exit() && !self.place.namespace.is_empty()
+    }
+
+    /// Stores checkpoints, and tells what was kept until they are.
+    pub(super) async fn store(
+        &mut self,
+        commits: impl IntoIterator<Item = Commit>,
+    ) -> Result<(), RunError> {
+        let commits: Vec<Commit> = commits.into_iter().collect();
+        if !commits.is_empty() {
+            self.save(Save::Commits(commits)).await?;
+            self.saves = 0;
+        }
+        self.tell_held();
+        Ok(())
+    }
+
+    /// Stores records of tasks at the checkpoint that the run stands on.
+    pub(super) async fn save_records(&mut self, records: Vec<StoredTask>) -> Result<(), RunError> {
+        if records.is_empty() || self.scope.saver.is_none() {
+            return Ok(());
+        }
+        if self.stores_at_exit() {
+            let tasks = &mut self.unsaved.tasks;
+            tasks.retain(|known| records.iter().all(|record| record.id != known.id));
+            tasks.extend(records);
+            return Ok(());
+        }
+        self.save_tasks(records).await
+    }
+
+    async fn save_tasks(&mut self, records: Vec<StoredTask>) -> Result<(), RunError> {
+        if let (Some(newest), Some(base)) = (self.newest, self.base) {
+            let seen = Seen {
+                newest,
+                saves: self.saves,
+            };
+            self.save(Save::Tasks(seen, base, records)).await?;
+            self.saves += 1;
+        }
+        Ok(())
+    }
+
+    async fn save(&mut self, save: Save) -> Result<(), RunError> {
+        let Some(saver) = &self.scope.saver else {
+            return Ok(());
+        };
+        if self.scope.durability != Durability::Async {
+            return Ok(save.make(&**saver, &self.place).await?);
+        }
+        let backlog = match &mut self.unsaved.backlog {
+            Some(backlog) => backlog,
+            none => none.insert(Backlog::start(Arc::clone(saver), self.place.clone())?),
+        };
+        if backlog.saves.send(save).await.is_err() {
+            self.finish_backlog().await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a superstep is part of the checkpoint that is stored at the end.
+    pub(super) fn put_off(&mut self) {
+        let exit = self.unsaved.exit.get_or_insert_with(|| Exit {
+            parent: self.base,
+            ..Exit::default()
+        });
+        for (channel, log) in std::mem::take(&mut self.dirty.logs) {
+            exit.logs.entry(channel).or_default().push(log);
+        }
+        // They led to it, and are part of it.
+        self.unsaved.tasks.clear();
+    }
+
+    /// What the checkpoint that is stored at the end continues.
+    pub(super) fn exit_parent(&self) -> Option<CheckpointId> {
+        let exit = self.unsaved.exit.as_ref();
+        exit.map_or(self.base, |exit| exit.parent)
+    }
+
+    /// Notes that the channels cannot be stored any more.
+    pub(super) fn give_up_exit(&mut self) {
+        if let Some(exit) = &mut self.unsaved.exit {
+            exit.broken = true;
+        }
+    }
+
+    /// Stores what is outstanding: the last thing that a run does, however it ended.
+    pub(crate) async fn close(&mut self) -> Result<(), RunError> {
+        if let Some(exit) = self.unsaved.exit.take() {
+            if exit.broken {
+                return Ok(());
+            }
+            let commit = self.exit_commit(exit)?;
+            self.save(Save::Commits(vec![commit])).await?;
+            self.newest = self.base;
+            self.saves = 0;
+        }
+        let tasks = std::mem::take(&mut self.unsaved.tasks);
+        if !tasks.is_empty() {
+            self.save_tasks(tasks).await?;
+        }
+        self.finish_backlog().await
+    }
+
+    async fn finish_backlog(&mut self) -> Result<(), RunError> {
+        match self.unsaved.backlog.take() {
+            Some(backlog) => backlog.finish().await,
+            None => Ok(()),
+        }
+    }
+
+    fn exit_commit(&mut self, exit: Exit) -> Result<Commit, RunError> {
+        for (channel, logs) in exit.logs {
+            let log = self.joined(channel, &logs)?;
+            self.dirty.logs.insert(channel, log);
+        }
+        let commit = Commit {
+            id: self.base.unwrap_or(CheckpointId(1)),
+            parent: exit.parent,
+            header: self.header(self.source, self.step)?,
+            items: self.items()?,
+            tasks: Vec::new(),
+        };
+        Ok(commit)
+    }
+
+    /// The logs of several supersteps as one.
+    fn joined(&self, channel: ChannelIx, logs: &[Vec<u8>]) -> Result<Vec<u8>, RunError> {
+        let spec = &self.core.channels[channel];
+        let mut batches = Vec::new();
+        for log in logs {
+            let read = decode_log(log, spec).map_err(self.unreadable("what tasks wrote"))?;
+            batches.extend(read);
+        }
+        let what = format!("writes to channel `{}` cannot be stored", spec.name());
+        encode_log(&spec.update_type().name(), &batches).map_err(stored(what))
+    }
+}
