@@ -123,6 +123,8 @@ struct Difference {
     /// Or some, by the index of their action.
     #[serde(default)]
     results: BTreeMap<usize, Single>,
+    /// How many actions are performed, if what we do makes the rest of the script meaningless.
+    until: Option<usize>,
 }
 
 /// Results whose placeholders have become tokens.
@@ -168,6 +170,10 @@ impl Differences {
         };
         if let Some(All(expected)) = &difference.expected {
             case.expected.clone_from(expected);
+        }
+        if let Some(until) = difference.until {
+            case.script.truncate(until);
+            case.expected.truncate(until);
         }
         for (index, Single(ours)) in &difference.results {
             match case.expected.get_mut(*index) {

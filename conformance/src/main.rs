@@ -55,8 +55,9 @@ fn engine(arguments: &[String]) -> Result<usize, Box<dyn Error>> {
 fn results(arguments: &[String]) -> Result<usize, Box<dyn Error>> {
     for case in Selection::parse(arguments)?.cases()? {
         let mut got = Vec::new();
-        adapter::perform(&case, &mut got).map_err(|error| error.to_string())?;
+        let ended = adapter::perform(&case, &mut got);
         println!("{}", serde_json::Value::from(normal(got)?));
+        ended.map_err(|error| error.to_string())?;
     }
     Ok(0)
 }

@@ -59,7 +59,9 @@ impl FromStr for AskId {
 pub struct Ask {
     /// Its id.
     pub id: AskId,
-    /// The node that asks.
+    /// The task that asks.
+    pub task: TaskId,
+    /// Its node.
     pub node: String,
     /// The namespace of the node's graph; empty for the outermost.
     pub namespace: String,

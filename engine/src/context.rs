@@ -195,6 +195,7 @@ impl Context {
                 }
                 Err(Parked::Asks(vec![Ask {
                     id,
+                    task: self.0.task,
                     node: self.0.node.to_string(),
                     namespace: self.0.place.namespace.to_string(),
                     payload: Json(payload),

@@ -30,7 +30,7 @@ pub(super) struct Events<'a> {
     forks: bool,
     /// Whether its supersteps are stored as one checkpoint. The engine tells of all of them under the id of that one;
     /// the reference gives each an id of its own.
-    at_exit: bool,
+    at_exit: Option<Found>,
     /// The latest values of each graph.
     values: HashMap<String, Value>,
     /// The checkpoints that were told of, by namespace and superstep.
@@ -42,13 +42,21 @@ pub(super) struct Events<'a> {
     shown: Vec<Event>,
 }
 
+/// What a run found that is stored at its end.
+pub(super) struct Found {
+    /// The newest checkpoint.
+    pub(super) newest: Option<CheckpointId>,
+    /// The parent of the one that it started from.
+    pub(super) parent: Option<CheckpointId>,
+}
+
 impl<'a> Events<'a> {
     pub(super) fn new(
         rules: &'a Rules,
         thread: &'a str,
         modes: &'a [Mode],
         forks: bool,
-        at_exit: bool,
+        at_exit: Option<Found>,
     ) -> Self {
         Events {
             rules,
@@ -64,10 +72,31 @@ impl<'a> Events<'a> {
         }
     }
 
+    /// Questions in the order in which they surface in the reference: those of tasks that were sent come first.
+    pub(super) fn surfacing(&self) -> impl Fn(&[Ask]) -> Vec<Ask> + use<> {
+        let tasks = self.stands.get("").into_iter().flat_map(|on| &on.tasks);
+        let sent = tasks.filter(|task| task.send.is_some());
+        let sent: Vec<String> = sent.map(|task| task.id.to_string()).collect();
+        let is_sent = move |ask: &Ask| {
+            // Of a question in a nested graph, the outermost task is the first in its namespace.
+            let first = ask.namespace.split('|').next().unwrap_or_default();
+            let outermost = match first.rsplit_once(':') {
+                Some((_, task)) => task.to_owned(),
+                None => ask.task.to_string(),
+            };
+            sent.contains(&outermost)
+        };
+        move |asks| {
+            let mut asks = asks.to_vec();
+            asks.sort_by_key(|ask| !is_sent(ask));
+            asks
+        }
+    }
+
     /// The latest values of the outermost graph, an empty object before the first; and the events.
     pub(super) fn finish(mut self) -> Shown<(Value, Vec<Event>)> {
         self.tell_begun()?;
-        if self.at_exit {
+        if self.at_exit.is_some() {
             self.name_stored();
         }
         let output = self.values.remove("").unwrap_or_else(|| json!({}));
@@ -189,6 +218,14 @@ impl<'a> Events<'a> {
             snapshot.id = Some(self.of_step(namespace, id, read.step).0);
             self.told.push((namespace.to_owned(), id, read.step));
         }
+        if let Some(found) = &self.at_exit
+            && namespace.is_empty()
+            && read.checkpoint > found.newest
+        {
+            // What these events say in the reference; what is stored has the checkpoint that was found.
+            let raw = |id| self.of_step(namespace, id, 0).1;
+            snapshot.parent = found.parent.map(raw);
+        }
         for (shown, (ns, id)) in snapshot.parents.iter_mut().zip(&read.parents) {
             if let Some(around) = self.stands.get(ns) {
                 shown.id = self.of_step(ns, *id, around.step).0;
@@ -246,7 +283,7 @@ impl<'a> Events<'a> {
             tasks,
             ..bare(place, read)
         };
-        if self.at_exit {
+        if self.at_exit.is_some() {
             self.by_step(&mut snapshot, read, namespace);
         }
         Ok(json!(snapshot))

@@ -11,7 +11,7 @@ use superstep::{
 };
 
 use super::build::Built;
-use super::events::Events;
+use super::events::{Events, Found};
 use super::fault::{failure, unknown_interrupt};
 use super::show::{Place, question, snapshot};
 use super::world::World;
@@ -157,6 +157,13 @@ impl Session {
         events: &mut Option<Vec<crate::result::Event>>,
     ) -> Result<(Value, Vec<Ask>), Stop> {
         let thread = self.thread(&invoke.thread, invoke.at.as_ref()).await?;
+        let found = match (invoke.durability, &self.saver) {
+            (Durability::Exit, Some(_)) => Some(Found {
+                newest: newest(&self.thread(&invoke.thread, None).await?).await?,
+                parent: parent(&thread).await?,
+            }),
+            _ => None,
+        };
         let run = self.options(self.enter(&thread, invoke).await?, invoke);
         let asked = invoke.stream.as_deref().unwrap_or_default();
         // Values are the output, and checkpoints tell how tasks are ordered.
@@ -173,18 +180,20 @@ impl Session {
             &invoke.thread,
             asked,
             invoke.at.is_some(),
-            invoke.durability == Durability::Exit,
+            found,
         );
         while let Some(part) = stream.next().await {
             seen.add(part)?;
         }
+        let order = seen.surfacing();
         let (values, shown) = seen.finish()?;
         if let Some(events) = events {
             *events = shown;
         }
         let asks = stream.outcome().await?.asks().to_vec();
+        let surfaced = order(&asks);
         self.asked
-            .extend(asks.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
+            .extend(surfaced.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
         Ok((values, asks))
     }
 
@@ -438,6 +447,17 @@ impl Session {
     fn env(&self) -> Env {
         Env::new(Value::Object(Map::new()), self.world.counters.clone())
     }
+}
+
+/// The newest checkpoint of a thread.
+async fn newest(thread: &Thread<Json>) -> Result<Option<CheckpointId>, Stop> {
+    let newest = thread.history(usize::MAX).await?;
+    Ok(newest.first().and_then(|newest| newest.checkpoint))
+}
+
+/// The parent of the checkpoint that a thread stands on.
+async fn parent(thread: &Thread<Json>) -> Result<Option<CheckpointId>, Stop> {
+    Ok(thread.state().await.ok().and_then(|state| state.parent))
 }
 
 /// The questions that can be answered on a thread: those that are open, and of an addressed checkpoint

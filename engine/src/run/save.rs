@@ -53,6 +53,7 @@ impl Run {
     /// Applies the results of a superstep and saves what they made.
     pub(super) async fn settle(&mut self, results: Vec<(Planned, Done)>) -> Result<(), RunError> {
         let tasks = self.records_of(&results)?;
+        let put_off = self.stores_at_exit().then(|| results.clone());
         self.note_ran(&results);
         let core = Arc::clone(&self.core);
         let applied = results.into_iter().map(|(task, done)| Applied {
@@ -64,7 +65,10 @@ impl Run {
         let writes = match self.apply(applied.collect()) {
             Ok(writes) => writes,
             Err(refused) => {
-                self.save_refused(tasks).await?;
+                match put_off {
+                    Some(results) => self.keep_refused(&results).await?,
+                    None => self.save_refused(tasks).await?,
+                }
                 return Err(refused);
             }
         };
@@ -331,12 +335,26 @@ impl Run {
         if self.scope.saver.is_none() || self.stores_at_exit() {
             return Ok(Vec::new());
         }
+        self.records(results, true)
+    }
+
+    fn records(
+        &self,
+        results: &[(Planned, Done)],
+        logged: bool,
+    ) -> Result<Vec<StoredTask>, RunError> {
         let records = results.iter().zip(0..).map(|((task, done), position)| {
-            let state = store_done(&self.core, done, true)?;
+            let state = store_done(&self.core, done, logged)?;
             let record = self.describe(task, state);
             stored_task(task.id, position, &record)
         });
         records.collect()
+    }
+
+    /// The same for a run that is stored at its end.
+    async fn keep_refused(&mut self, results: &[(Planned, Done)]) -> Result<(), RunError> {
+        let records = self.records(results, false)?;
+        self.save_records(records).await
     }
 
     /// A task's record with what is known of its failures, questions and answers.
