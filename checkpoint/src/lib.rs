@@ -9,6 +9,7 @@
 //! **This crate does not know** what a graph or a node is. To a checkpointer everything is bytes;
 //! the bytes are [`frame`]s: checked, versioned, and named after the type inside.
 
+mod cache;
 pub mod frame;
 mod header;
 mod ids;
@@ -19,6 +20,7 @@ mod saver;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub use cache::{Cache, CacheKey, MemoryCache};
 pub use header::{Header, Source};
 pub use ids::{CheckpointId, Place, TaskId};
 pub use log::{decode_log, decode_value, encode_log};

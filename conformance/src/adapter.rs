@@ -8,6 +8,7 @@ mod build;
 mod channels;
 mod events;
 mod fault;
+mod policies;
 mod rules;
 mod script;
 mod show;

@@ -78,9 +78,11 @@ impl Progress {
 impl Task {
     /// Calls the node's function.
     fn call(self, cx: Context) -> Result<BoxFuture<'static, NodeResult>, ReadError> {
-        match self.graph.nodes.get(self.at) {
-            Some(node) => node.run.call(self.input, cx),
-            None => Err(ReadError::Unknown(self.node)),
+        let node = self.graph.nodes.get(self.at);
+        let node = node.ok_or(ReadError::Unknown(self.node))?;
+        match (self.failure, &node.handler) {
+            (Some(failure), Some((handler, _))) => handler.call(self.input, failure, cx),
+            _ => node.run.call(self.input, cx),
         }
     }
 }

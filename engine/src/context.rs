@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use superstep_channels::{Json, Name};
 use superstep_checkpoint::{CheckpointId, Checkpointer, Place, TaskId};
+use tokio::time::Instant;
 
 use crate::ask::{Answered, Ask, AskId};
 use crate::durability::Durability;
@@ -34,6 +35,9 @@ struct Inner {
     at: usize,
     place: Place,
     step: i64,
+    attempt: u32,
+    /// Somebody waits for signs of life.
+    watched: bool,
     graph: Arc<Core>,
     scope: Arc<Scope>,
     scratch: Mutex<Scratch>,
@@ -79,6 +83,9 @@ struct Scratch {
     asks: Vec<Ask>,
     failure: Option<TaskError>,
     waker: Option<Waker>,
+    /// When it last gave a sign of life, and when it last said so itself.
+    sign: Option<Instant>,
+    heartbeat: Option<Instant>,
 }
 
 /// Why a node does not go on.
@@ -88,14 +95,21 @@ pub(crate) enum Parked {
 }
 
 impl Context {
-    /// The context of one attempt at a task.
+    /// The context of the only attempt at a task.
     pub(crate) fn new(task: &Task, scope: Arc<Scope>) -> Self {
+        Context::of_attempt(task, scope, 1, false)
+    }
+
+    /// The context of one of several attempts.
+    pub(crate) fn of_attempt(task: &Task, scope: Arc<Scope>, attempt: u32, watched: bool) -> Self {
         Context(Arc::new(Inner {
             task: task.id,
             node: task.node.clone(),
             at: task.at,
             place: task.place.clone(),
             step: task.step,
+            attempt,
+            watched,
             graph: Arc::clone(&task.graph),
             scope,
             scratch: Mutex::default(),
@@ -127,9 +141,41 @@ impl Context {
         self.0.step
     }
 
+    /// Which attempt at the task this is: 1 for the first since the task was started or taken up again.
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt
+    }
+
+    /// Says that the node is alive, for its [idle timeout](crate::Policy::idle_timeout).
+    pub fn heartbeat(&self) {
+        if self.0.watched {
+            let now = Instant::now();
+            let mut scratch = self.scratch();
+            scratch.heartbeat = Some(now);
+            scratch.sign = Some(now);
+        }
+    }
+
+    /// Notes that the node does something that shows outside.
+    fn sign_of_life(&self) {
+        if self.0.watched {
+            self.scratch().sign = Some(Instant::now());
+        }
+    }
+
+    /// When the attempt last gave a sign of life.
+    pub(crate) fn last_sign(&self, heartbeat_only: bool) -> Option<Instant> {
+        let scratch = self.scratch();
+        match heartbeat_only {
+            true => scratch.heartbeat,
+            false => scratch.sign,
+        }
+    }
+
     /// Sends an event of the node's own to whoever streams `custom`.
     /// A value that has no JSON form shows as its error.
     pub fn emit(&self, event: &(impl Serialize + ?Sized)) {
+        self.sign_of_life();
         self.0
             .scope
             .sink
@@ -218,7 +264,10 @@ impl Context {
         // Boxed: a nested run contains nodes that contain nested runs.
         let run: BoxFuture<'_, _> =
             Box::pin(nested::run(core, place, self.scope().clone(), input.into()));
-        match run.await? {
+        self.sign_of_life();
+        let ended = run.await;
+        self.sign_of_life();
+        match ended? {
             nested::End::Done(run) => Ok(run.state()?),
             nested::End::Paused(asks) => self.park(Parked::Asks(asks)).await,
         }

@@ -1,11 +1,16 @@
 //! What can go wrong when a graph is built, and when it runs.
 
 use std::fmt;
+use std::time::Duration;
 
 use superstep_channels::{CodecError, Name, WriteError};
 use superstep_checkpoint::{CheckpointId, SaveError, TaskId};
 
+use tokio::task::JoinError;
+
 use crate::ask::AskId;
+use crate::attempt::panic_text;
+use crate::policy::TimeLimit;
 
 /// Everything that is wrong with a graph, found in one go.
 #[derive(Debug)]
@@ -55,6 +60,9 @@ pub enum Problem {
     /// A node that is to be deferred and is not there.
     #[error("`{0}` is to wait until nothing else is due, but is no node")]
     UnknownDeferred(Name),
+    /// A policy or an error handler for a node that is not there.
+    #[error("a policy or an error handler is for `{0}`, which is no node")]
+    UnknownPolicy(Name),
     /// A join that waits for nobody.
     #[error("a join into `{0}` waits for no node")]
     EmptyJoin(Name),
@@ -287,6 +295,17 @@ pub enum TaskError {
     /// Its update has a write that its channel refuses, by type or together with the node's other writes.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// An attempt reached a time limit of its node's policy.
+    #[error("{limit} {} s", after.as_secs_f64())]
+    TimedOut {
+        /// Which.
+        limit: TimeLimit,
+        /// How long it is.
+        after: Duration,
+    },
+    /// A blocking node, but no Tokio runtime is there to run it aside.
+    #[error("a node that blocks needs a Tokio runtime")]
+    NoRuntime,
     /// The answer to a question has the wrong form. It was dropped, the question stands.
     #[error("the answer to question {ask} is not what the node takes: {reason}")]
     BadAnswer {
@@ -295,6 +314,16 @@ pub enum TaskError {
         /// What is wrong.
         reason: String,
     },
+}
+
+impl TaskError {
+    /// What is left of a task that panicked outside the node, or whose runtime was shut down.
+    pub(crate) fn lost(lost: JoinError) -> Self {
+        TaskError::Panicked(match lost.try_into_panic() {
+            Ok(panic) => panic_text(&*panic),
+            Err(cancelled) => cancelled.to_string(),
+        })
+    }
 }
 
 /// Whatever a node returned as its error. Made from any error by `?`.

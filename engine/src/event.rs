@@ -104,6 +104,13 @@ pub enum Event {
         /// The number of its superstep.
         step: i64,
     },
+    /// A kept result could not be looked up or kept; the node runs as if there were none. ([`Modes::TASKS`])
+    CacheFailed {
+        /// The node.
+        node: Name,
+        /// Why.
+        error: String,
+    },
     /// A checkpoint was saved, or the run stands on one. ([`Modes::CHECKPOINTS`])
     Checkpoint(Box<Snapshot>),
     /// The run pauses on these questions, or, if there are none, at a breakpoint. ([`Modes::UPDATES`], [`Modes::VALUES`])
@@ -117,7 +124,9 @@ impl Event {
             Event::Values(_) => Modes::VALUES,
             Event::Update { .. } => Modes::UPDATES,
             Event::Custom { .. } => Modes::CUSTOM,
-            Event::TaskStarted { .. } | Event::TaskEnded { .. } => Modes::TASKS,
+            Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::CacheFailed { .. } => {
+                Modes::TASKS
+            }
             Event::Checkpoint(_) => Modes::CHECKPOINTS,
             Event::Paused(_) => Modes::UPDATES | Modes::VALUES,
         }

@@ -12,6 +12,7 @@ use crate::attempt::Attempt;
 use crate::context::Context;
 use crate::error::TaskError;
 use crate::graph::Core;
+use crate::handler::NodeFailure;
 use crate::node::TaskInput;
 use crate::update::Update;
 
@@ -48,6 +49,8 @@ pub struct Task {
     pub step: i64,
     /// What the node runs on.
     pub input: TaskInput,
+    /// How the node failed, if it is its error handler that is to run.
+    pub failure: Option<NodeFailure>,
     pub(crate) graph: Arc<Core>,
     pub(crate) at: usize,
 }

@@ -13,6 +13,8 @@
 //! | many tasks of one node, each with its own input | [`Update::send`] |
 //! | to ask a human, or anybody outside | [`Context::interrupt`], then [`Thread::resume`] |
 //! | a graph inside a graph | [`subgraph`](GraphBuilder::subgraph), or [`Context::run`] inside a node |
+//! | to try again, to limit time, to keep results for equal inputs | [`policy`](GraphBuilder::policy), [`Policy`] |
+//! | to do something else when a node fails | [`on_error`](GraphBuilder::on_error) |
 //! | to watch a run | [`RunBuilder::stream`], [`Context::emit`] |
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
 //! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
@@ -71,9 +73,11 @@ mod error;
 mod event;
 mod executor;
 mod graph;
+mod handler;
 mod migration;
 mod nested;
 mod node;
+mod policy;
 mod record;
 mod run;
 mod snapshot;
@@ -92,8 +96,10 @@ pub use error::{
 pub use event::{Event, Modes, Part};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};
 pub use graph::{Graph, GraphBuilder};
+pub use handler::{NodeFailure, Rescue};
 pub use migration::Migration;
 pub use node::{Handler, Node, NodeResult, Target, Targets, TaskInput};
+pub use policy::{Cached, Policy, Retry, TimeLimit};
 pub use run::{Breakpoints, DEFAULT_LIMIT};
 pub use snapshot::{Snapshot, TaskState};
 #[doc(hidden)]

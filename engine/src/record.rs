@@ -41,6 +41,8 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RecordState {
     Open,
+    /// It failed for good, and its error handler runs in its place.
+    Failed,
     Done {
         writes: Vec<(String, StoredWrite)>,
         targets: Vec<StoredTarget>,
@@ -157,7 +159,7 @@ impl Record {
     /// The questions that have no answer yet.
     pub(crate) fn open_asks(&self) -> impl Iterator<Item = &Ask> {
         let answered = |ask: &&Ask| self.answers.iter().any(|(id, _)| *id == ask.id);
-        let open = !matches!(self.state, RecordState::Done { .. });
+        let open = matches!(self.state, RecordState::Open);
         self.asks.iter().filter(move |ask| open && !answered(ask))
     }
 

@@ -1,5 +1,6 @@
 //! Checkpoints in one SQLite file.
 
+mod cache;
 mod open;
 mod read;
 mod worker;

@@ -18,7 +18,7 @@ const VERSION: i32 = 1;
 /// Threads, namespaces and channel names appear once and are numbers elsewhere.
 /// Checkpoint numbers are those of [`CheckpointId`](crate::CheckpointId).
 /// A branch is named after its first checkpoint, see [`lineage`](crate::lineage).
-const SCHEMA: [&str; 5] = [
+const SCHEMA: [&str; 7] = [
     "CREATE TABLE places(\
         id INTEGER PRIMARY KEY, \
         thread TEXT NOT NULL, \
@@ -53,6 +53,12 @@ const SCHEMA: [&str; 5] = [
         position INTEGER NOT NULL, \
         record BLOB NOT NULL, \
         PRIMARY KEY(place, base, child, id)) STRICT, WITHOUT ROWID",
+    // Results kept for equal inputs; `until` is in milliseconds of Unix time.
+    "CREATE TABLE cache(\
+        key BLOB PRIMARY KEY, \
+        until INTEGER, \
+        bytes BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE INDEX cache_until ON cache(until) WHERE until IS NOT NULL",
 ];
 
 /// Opens the connection that writes, and makes the file ours if it is new.

@@ -12,27 +12,58 @@ use super::fault::Fault;
 use super::rules::Rules;
 use crate::expr::{Env, Val};
 use crate::ops::{self, Failure, Host, flatten};
-use crate::spec::{Branch, Op, Spec};
+use crate::spec::{Branch, Delay, Op, Spec};
 
 /// The body of a node.
 pub(super) struct Body {
     /// What it is called in the counts of started bodies.
     pub(super) label: String,
     pub(super) ops: Vec<Op>,
+    /// How long it waits before its first operation.
+    pub(super) delay: Option<Delay>,
     pub(super) rules: Arc<Rules>,
 }
 
 impl Body {
     pub(super) async fn run(self: Arc<Self>, input: Json, cx: Context) -> NodeResult {
+        self.handle(input, Value::Null, cx).await
+    }
+
+    /// Runs the body of an error handler, which sees the failure.
+    pub(super) async fn handle(
+        self: Arc<Self>,
+        input: Json,
+        error: Value,
+        cx: Context,
+    ) -> NodeResult {
         let world = &self.rules.world;
-        world.started(&self.label);
-        let env = Env::new(self.rules.seen(input.0), world.counters.clone());
+        let started = world.started(&self.label);
+        if let Some(delay) = &self.delay {
+            wait(delay, started, &cx).await;
+        }
+        let mut env = Env::new(self.rules.seen(input.0), world.counters.clone());
+        env.attempt = cx.attempt().into();
+        env.error = error;
         let mut host = Running {
             cx,
             rules: &self.rules,
         };
         let returned = ops::perform(&self.ops, env, &mut host).await;
         Ok(self.rules.returned(returned.map_err(Fault::from)?)?)
+    }
+}
+
+/// Waits in equal parts, with a heartbeat after each, in the runs that it is for.
+async fn wait(delay: &Delay, run: u64, cx: &Context) {
+    if delay.times.is_some_and(|times| run > times) {
+        return;
+    }
+    let parts = delay.beats + 1;
+    for _ in 0..parts {
+        tokio::time::sleep(Duration::from_millis(delay.ms / parts)).await;
+        if delay.beats > 0 {
+            cx.heartbeat();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use superstep::{BuildError, Context, Graph as EngineGraph, GraphBuilder, Node as
 use super::body::{Body, decide};
 use super::rules::Rules;
 use super::world::World;
-use super::{Lacking, channels};
+use super::{Lacking, channels, policies};
 use crate::spec::{self, Checkpointer, Graph, Sources, Spec};
 
 const START: &str = "__start__";
@@ -87,12 +87,6 @@ fn describe(
     spec: &Graph,
     world: &World,
 ) -> Result<(GraphBuilder<Json>, Arc<Rules>), Refusal> {
-    if spec.defaults.retry.is_some() {
-        return Err(Lacking("retries").into());
-    }
-    if spec.defaults.error_handler.is_some() {
-        return Err(Lacking("error handlers").into());
-    }
     let rules = Arc::new(Rules::new(spec, world));
     let mut builder = EngineGraph::builder().named(name.to_owned(), 1);
     for (key, channel) in &rules.channels {
@@ -101,6 +95,7 @@ fn describe(
     for declared in &spec.nodes {
         builder = node(builder, name, declared, &rules)?;
     }
+    builder = policies::add_defaults(builder, name, &spec.defaults, &rules);
     builder = edges(builder, spec);
     builder = branches(builder, spec, &rules)?;
     known(
@@ -116,9 +111,6 @@ fn node(
     declared: &spec::Node,
     rules: &Arc<Rules>,
 ) -> Result<GraphBuilder<Json>, Refusal> {
-    if let Some(lacking) = lacking(declared) {
-        return Err(lacking.into());
-    }
     known(rules, declared.ends.iter().filter(|name| *name != END))?;
     let name = EngineNode::<Json>::named(declared.name.clone());
     let builder = match &declared.body {
@@ -126,6 +118,7 @@ fn node(
             let body = Arc::new(Body {
                 label: format!("{graph}:{}", declared.name),
                 ops: ops.clone(),
+                delay: declared.delay.clone(),
                 rules: Arc::clone(rules),
             });
             let run = move |input: Json, cx: Context| Arc::clone(&body).run(input, cx);
@@ -142,25 +135,12 @@ fn node(
             }
         },
     };
+    let builder = policies::add(builder, graph, declared, rules);
     Ok(if declared.defer {
         builder.defer(name)
     } else {
         builder
     })
-}
-
-fn lacking(node: &spec::Node) -> Option<Lacking> {
-    let needs = [
-        (node.retry.is_some(), "retries"),
-        (node.cache, "caches"),
-        (node.error_handler.is_some(), "error handlers"),
-        (
-            node.timeout.is_some() || node.delay.is_some(),
-            "time limits",
-        ),
-    ];
-    let first = needs.into_iter().find(|(needed, _)| *needed);
-    first.map(|(_, what)| Lacking(what))
 }
 
 fn edges(mut builder: GraphBuilder<Json>, spec: &Graph) -> GraphBuilder<Json> {

@@ -1,6 +1,6 @@
 //! Errors: how bodies fail, and what the engine's errors are called in results.
 
-use superstep::{AnswerError, NodeError, RunError, TaskError, UpdateError};
+use superstep::{AnswerError, NodeError, RunError, TaskError, TimeLimit, UpdateError};
 
 use super::BoxError;
 use crate::expr::EvalError;
@@ -61,6 +61,12 @@ fn of_task(error: &TaskError) -> Result<Failure, BoxError> {
     match error {
         TaskError::Node(error) => of_node(error),
         TaskError::Write(_) => Ok(Failure::InvalidUpdate {}),
+        TaskError::TimedOut { limit, .. } => Ok(Failure::NodeTimeout {
+            name: match limit {
+                TimeLimit::Run => "run".to_owned(),
+                TimeLimit::Idle => "idle".to_owned(),
+            },
+        }),
         other => Err(other.to_string().into()),
     }
 }
@@ -87,8 +93,10 @@ fn of_node(error: &NodeError) -> Result<Failure, BoxError> {
 pub(super) fn bare_name(text: &str) -> String {
     let last = text.rsplit(": ").next().unwrap_or(text);
     let refused = text.contains("writes in one superstep") || text.contains("was overwritten");
-    match refused {
-        true => Fault::InvalidUpdate.to_string(),
-        false => last.to_owned(),
+    let late = text.contains("it ran longer than") || text.contains("it gave no sign of life for");
+    match (refused, late) {
+        (true, _) => Fault::InvalidUpdate.to_string(),
+        (_, true) => "NodeTimeoutError".to_owned(),
+        _ => last.to_owned(),
     }
 }

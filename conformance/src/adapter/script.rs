@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use superstep::channels::Json;
-use superstep::checkpoint::{CheckpointId, MemoryCheckpointer};
+use superstep::checkpoint::{Cache as _, CheckpointId, MemoryCheckpointer};
 use superstep::{
     Answer, Ask, AskId, Modes, RunBuilder, RunError, StateUpdate, TaskState, Thread, Update,
 };
@@ -122,7 +122,10 @@ impl Session {
             Action::Raw(_) => Done::Raw(Answered::Gave(Dump {
                 checkpoints: Vec::new(),
             })),
-            Action::ClearCache(_) => return Err(Lacking("caches").into()),
+            Action::ClearCache(_) => {
+                self.world.cache.clear().await?;
+                Done::ClearCache {}
+            }
         })
     }
 

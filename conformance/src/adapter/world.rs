@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use superstep::checkpoint::MemoryCache;
+
 use super::Lacking;
 use crate::expr::Counters;
 use crate::spec::{Graph, Spec};
@@ -14,12 +16,17 @@ pub(super) struct World {
     pub(super) counters: Counters,
     /// The graphs that bodies may call.
     pub(super) library: Arc<BTreeMap<String, Spec>>,
+    /// Where results of nodes are kept.
+    pub(super) cache: MemoryCache,
     notes: Arc<Mutex<Notes>>,
 }
 
 #[derive(Default)]
 struct Notes {
+    /// Since this was last asked.
     ran: BTreeMap<String, u64>,
+    /// In all.
+    runs: BTreeMap<String, u64>,
     messages: u64,
     lacking: Option<Lacking>,
 }
@@ -29,13 +36,18 @@ impl World {
         World {
             counters: Counters::default(),
             library: Arc::new(root.graphs.clone()),
+            cache: MemoryCache::new(1 << 20),
             notes: Arc::default(),
         }
     }
 
-    /// Notes that a body started.
-    pub(super) fn started(&self, label: &str) {
-        *self.notes().ran.entry(label.to_owned()).or_default() += 1;
+    /// Notes that a body started; gives how often it has by now.
+    pub(super) fn started(&self, label: &str) -> u64 {
+        let mut notes = self.notes();
+        *notes.ran.entry(label.to_owned()).or_default() += 1;
+        let all = notes.runs.entry(label.to_owned()).or_default();
+        *all += 1;
+        *all
     }
 
     /// How often each body started since this was last asked.

@@ -9,9 +9,11 @@ use super::compile::compile;
 use super::{Branch, Graph};
 use crate::error::{BuildError, NodeError};
 use crate::executor::{Executor, InProcess};
+use crate::handler::{ErrorHandler, Rescue};
 use crate::migration::Migration;
 use crate::nested::Subgraph;
 use crate::node::{ErasedNode, Handler, Node, Targets, erase};
+use crate::policy::Policy;
 use crate::state::{Fields, Input, Reads, Schema, State};
 
 /// The description of a graph. Nothing is checked until [`build`](GraphBuilder::build), which reports all problems at once.
@@ -37,6 +39,10 @@ pub(super) struct Description {
     pub(super) branches: Vec<(Option<Name>, Branch)>,
     pub(super) executor: Arc<dyn Executor>,
     pub(super) migration: Migration,
+    pub(super) policies: Vec<(Name, Policy)>,
+    pub(super) default_policy: Policy,
+    pub(super) handlers: Vec<(Name, Arc<ErrorHandler>)>,
+    pub(super) default_handler: Option<Arc<ErrorHandler>>,
 }
 
 /// A node as it was declared.
@@ -63,6 +69,10 @@ impl<S: State> GraphBuilder<S> {
             branches: Vec::new(),
             executor: Arc::new(InProcess),
             migration: Migration::new(),
+            policies: Vec::new(),
+            default_policy: Policy::new(),
+            handlers: Vec::new(),
+            default_handler: None,
         };
         GraphBuilder {
             described,
@@ -121,6 +131,41 @@ impl<S: State> GraphBuilder<S> {
     #[must_use]
     pub fn defer<I: Reads>(mut self, node: Node<I>) -> Self {
         self.described.deferred.push(node.name().clone());
+        self
+    }
+
+    /// Says what happens around a node: retries, time limits, cached results. Said twice, the last one counts.
+    #[must_use]
+    pub fn policy<I>(mut self, node: Node<I>, policy: Policy) -> Self {
+        self.described.policies.push((node.name().clone(), policy));
+        self
+    }
+
+    /// Says what happens around every node, as far as its own policy does not say it.
+    #[must_use]
+    pub fn defaults(mut self, policy: Policy) -> Self {
+        self.described.default_policy = policy;
+        self
+    }
+
+    /// Says what runs in the same superstep in place of a node that failed for good: after its retries, and not when it asks.
+    ///
+    /// The handler gets the input that the node had, and the failure. What it returns counts as if the node had
+    /// returned it, except that the node's edges and branches are not followed: the handler says with `goto` where to go.
+    /// If it fails, the run fails. The failure is stored before it starts, so after a crash it starts and not the node.
+    #[must_use]
+    pub fn on_error<I: Input>(mut self, node: Node<I>, handler: impl Rescue<I>) -> Self {
+        let name = node.name().clone();
+        let handler = Arc::new(ErrorHandler::of_node(&name, handler));
+        self.described.handlers.push((name, handler));
+        self
+    }
+
+    /// The same for every node that has no handler of its own. It gets what was sent to the node, if that has its
+    /// input's type, and otherwise the state.
+    #[must_use]
+    pub fn default_on_error<I: Input>(mut self, handler: impl Rescue<I>) -> Self {
+        self.described.default_handler = Some(Arc::new(ErrorHandler::of_graph(handler)));
         self
     }
 

@@ -9,6 +9,7 @@ use super::builder::{Declared, Description};
 use super::{ChannelIx, ChannelSet, Core, Exits, FormerNames, Join, NodeDef, NodeIx, Proofs};
 use crate::error::{BuildError, Problem};
 use crate::migration::{Migration, first_name};
+use crate::policy::Policy;
 use crate::state::Schema;
 
 /// Checks a description and makes the graph of it.
@@ -56,7 +57,18 @@ struct Channels {
 impl Channels {
     fn merge(described: &Description, problems: &mut Vec<Problem>) -> Self {
         let of_nodes = described.nodes.iter().map(|node| node.run.schema());
-        let schemas = std::iter::once(described.state.clone()).chain(of_nodes);
+        let of_handlers = described
+            .handlers
+            .iter()
+            .map(|(_, handler)| handler.schema());
+        let of_default = described
+            .default_handler
+            .iter()
+            .map(|handler| handler.schema());
+        let schemas = std::iter::once(described.state.clone())
+            .chain(of_nodes)
+            .chain(of_handlers)
+            .chain(of_default);
         let declared = schemas.flat_map(|schema| match schema {
             Schema::Channels(specs) => specs,
             Schema::All | Schema::Payload => Vec::new(),
@@ -267,19 +279,60 @@ fn assemble(
         let of_node = migration.payloads.iter().filter(|(name, _)| name == node);
         of_node.fold(Conversions::new(), |all, (_, more)| all.and(more.clone()))
     };
+    let policy = |node: &Name| {
+        let mut of_node = described
+            .policies
+            .iter()
+            .rev()
+            .filter(|(name, _)| name == node);
+        let own = of_node.next().map(|(_, policy)| policy);
+        let policy = own.unwrap_or(&Policy::new()).or(&described.default_policy);
+        (!policy.is_plain()).then(|| Arc::new(policy))
+    };
+    let handler = |node: &Name| {
+        let mut of_node = described
+            .handlers
+            .iter()
+            .rev()
+            .filter(|(name, _)| name == node);
+        let own = of_node.next().map(|(_, handler)| handler);
+        own.or(described.default_handler.as_ref()).cloned()
+    };
+    for name in described
+        .policies
+        .iter()
+        .map(|(name, _)| name)
+        .chain(described.handlers.iter().map(|(name, _)| name))
+    {
+        if !node_at.contains_key(name) {
+            problems.push(Problem::UnknownPolicy(name.clone()));
+        }
+    }
     let nodes = described.nodes.into_iter().zip(wiring.nodes);
     let nodes: Vec<NodeDef> = nodes
-        .map(|(node, exits)| NodeDef {
-            reads: match node.reads {
+        .map(|(node, exits)| {
+            let reads = match node.reads {
                 Some(names) => channels.named(&node.name, names, problems),
                 None => channels.of_schema(&node.run.schema()),
-            },
-            deferred: deferred.contains(&node.name),
-            key: first_name(&migration, &node.name),
-            payloads: payloads(&node.name),
-            name: node.name,
-            run: node.run,
-            exits,
+            };
+            let handler = handler(&node.name).map(|handler| {
+                let reads = match handler.schema() {
+                    Schema::All => reads.clone(),
+                    schema => channels.of_schema(&schema),
+                };
+                (handler, reads)
+            });
+            NodeDef {
+                reads,
+                handler,
+                deferred: deferred.contains(&node.name),
+                key: first_name(&migration, &node.name),
+                policy: policy(&node.name),
+                payloads: payloads(&node.name),
+                name: node.name,
+                run: node.run,
+                exits,
+            }
         })
         .collect();
     let former = FormerNames {

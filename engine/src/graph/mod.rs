@@ -17,8 +17,10 @@ pub use builder::GraphBuilder;
 
 use crate::error::{NodeError, RunError};
 use crate::executor::Executor;
+use crate::handler::ErrorHandler;
 use crate::migration::Former;
 use crate::node::{ErasedNode, Target};
+use crate::policy::Policy;
 use crate::record::Proof;
 use crate::state::{Fields, State};
 use crate::thread::Thread;
@@ -169,6 +171,10 @@ pub(crate) struct NodeDef {
     pub(crate) exits: Exits,
     /// Runs only when nothing else is due.
     pub(crate) deferred: bool,
+    /// What happens around it, if anything does.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// What runs in its place when it failed for good, and what that reads.
+    pub(crate) handler: Option<(Arc<ErrorHandler>, ChannelSet)>,
 }
 
 /// Where a run goes from a node, or from the start.

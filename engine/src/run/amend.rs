@@ -9,7 +9,7 @@ use superstep_checkpoint::{Channel, CheckpointId, Commit, Loaded, Source, Stored
 
 use super::apply::{Applied, Due};
 use super::edit::EDIT;
-use super::plan::{Path, Planned, task_id};
+use super::plan::{Planned, task_id};
 use super::route::route;
 use super::save::stored_task;
 use super::{Run, START};
@@ -83,7 +83,7 @@ impl Run {
             }
             applied.push(Applied {
                 node: Some(task.node),
-                on_state: matches!(task.path, Path::State),
+                on_state: task.path.is_state(),
                 // A task that did not finish leads nowhere.
                 exits: match done {
                     Some(_) => &core.nodes[task.node].exits,

@@ -183,7 +183,7 @@ impl Run {
 
     /// Gives answers to the tasks that asked, and stores them there before anything runs.
     fn accept(&mut self, answers: Vec<Answer>) -> Result<Vec<StoredTask>, RunError> {
-        let tasks = self.plan();
+        let tasks = self.plan_with_rescues();
         let mut open = self.open_asks(&tasks);
         let asked = open.len();
         let mut changed = HashSet::new();

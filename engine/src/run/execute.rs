@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
-use super::plan::Planned;
+use super::plan::{Path, Planned, rescue};
 use super::route::route;
 use super::{Run, Stop};
 use crate::ask::Ask;
-use crate::attempt::panic_text;
 use crate::context::{Context, Scope, poll_once};
 use crate::error::{Failure, RunError, TaskError};
 use crate::executor::TaskOutcome;
+use crate::graph::Exits;
+use crate::policy::perform;
 use crate::record::{Done, RecordState, load_done};
 use crate::update::Update;
 
@@ -24,43 +25,79 @@ pub(super) struct Finished {
     pub(super) task: Planned,
     pub(super) ended: Ended,
     /// What it led to stood in the store already.
-    saved: bool,
+    pub(super) saved: bool,
 }
 
+#[derive(Debug)]
 pub(super) enum Ended {
     Done(Done),
     Asked(Vec<Ask>),
     Failed(TaskError),
+    /// It failed for good with this error, and its error handler runs in its place.
+    Rescued(String),
+}
+
+/// A task whose superstep can be settled.
+#[derive(Clone, Debug)]
+pub(super) struct Settled {
+    pub(super) task: Planned,
+    pub(super) done: Done,
+    /// Why it failed, if its error handler ran in its place. It leads nowhere then.
+    pub(super) failed: Option<String>,
 }
 
 type Running = (usize, BoxFuture<'static, TaskOutcome>);
 
-/// What is left of a task whose executor panicked or was shut down.
-fn lost_task(lost: JoinError) -> TaskOutcome {
-    let why = match lost.try_into_panic() {
-        Ok(panic) => panic_text(&*panic),
-        Err(cancelled) => cancelled.to_string(),
-    };
-    TaskOutcome::Failed(TaskError::Panicked(why))
-}
-
 impl Run {
+    /// Runs the tasks, and the error handlers of those that fail, and gives all results in canonical order.
+    pub(super) async fn execute(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
+        let results = self.run_tasks(tasks).await?;
+        let results = self.rescue(results).await?;
+        self.save_unless_done(&results).await?;
+        Ok(results)
+    }
+
+    /// Runs the error handlers of tasks that failed for good. That they failed is saved first.
+    async fn rescue(&mut self, results: Vec<Finished>) -> Result<Vec<Finished>, RunError> {
+        let rescue = |finished: &Finished| match &finished.ended {
+            Ended::Rescued(error) => rescue(&self.core, &finished.task, error),
+            _ => None,
+        };
+        let handlers: Vec<Planned> = results.iter().filter_map(rescue).collect();
+        if handlers.is_empty() {
+            return Ok(results);
+        }
+        let mut results: Vec<Option<Finished>> = results.into_iter().map(Some).collect();
+        self.save_finished(&mut results).await?;
+        let mut handled = self.run_tasks(handlers).await?.into_iter();
+        let mut all = Vec::with_capacity(results.len() + handled.len());
+        for finished in results.into_iter().flatten() {
+            let rescued = matches!(finished.ended, Ended::Rescued(_));
+            all.push(finished);
+            all.extend(rescued.then(|| handled.next()).flatten());
+        }
+        Ok(all)
+    }
+
     /// Runs the tasks concurrently on the same state and gives their results in canonical order.
     ///
     /// Every task is polled once right here; only those that wait are spawned. A superstep of tasks that
     /// never wait costs no spawn, and a single task that waits is awaited in place.
     /// While some tasks still run, the results of the others are saved.
-    pub(super) async fn execute(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
+    async fn run_tasks(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
         let mut results: Vec<Option<Finished>> = Vec::with_capacity(tasks.len());
         let mut waiting = Vec::with_capacity(tasks.len());
         let scope = Arc::new(self.scope_of_tasks());
         for (at, task) in tasks.iter().enumerate() {
-            let known = self.hand_back(task)?;
-            match &known {
+            let known = match self.hand_back(task)? {
                 None => {
                     self.tell_started(task);
-                    waiting.push((at, self.spawnable(task, &scope)));
+                    self.find_cached(task).await?
                 }
+                known => known,
+            };
+            match &known {
+                None => waiting.push((at, self.spawnable(task, &scope))),
                 Some(Finished {
                     ended: Ended::Done(done),
                     ..
@@ -78,7 +115,7 @@ impl Run {
         }
         self.wait(&tasks, still, &mut results).await?;
         let results: Vec<Finished> = results.into_iter().flatten().collect();
-        self.save_unless_done(&results).await?;
+        self.keep_cached(&results).await?;
         Ok(results)
     }
 
@@ -90,9 +127,19 @@ impl Run {
     }
 
     fn spawnable(&self, task: &Planned, scope: &Arc<Scope>) -> BoxFuture<'static, TaskOutcome> {
+        let policy = &self.core.nodes[task.node].policy;
         let task = self.task(task);
-        let cx = Context::new(&task, Arc::clone(scope));
-        self.core.executor.execute(task, cx)
+        let scope = Arc::clone(scope);
+        match policy {
+            None => {
+                let cx = Context::new(&task, scope);
+                self.core.executor.execute(task, cx)
+            }
+            Some(policy) => {
+                let executor = Arc::clone(&self.core.executor);
+                perform(Arc::clone(policy), executor, task, scope)
+            }
+        }
     }
 
     /// The result of a task that finished before the run was taken up.
@@ -100,13 +147,19 @@ impl Run {
         let Some(record) = self.records.get(&task.id) else {
             return Ok(None);
         };
-        let RecordState::Done { writes, targets } = &record.state else {
-            return Ok(None);
+        let ended = match &record.state {
+            RecordState::Open => return Ok(None),
+            RecordState::Failed => Ended::Rescued(record.error.clone().unwrap_or_default()),
+            RecordState::Done { writes, targets } => Ended::Done(load_done(
+                &self.core,
+                writes.clone(),
+                targets.clone(),
+                |_| None,
+            )?),
         };
-        let done = load_done(&self.core, writes.clone(), targets.clone(), |_| None)?;
         Ok(Some(Finished {
             task: task.clone(),
-            ended: Ended::Done(done),
+            ended,
             saved: true,
         }))
     }
@@ -140,7 +193,8 @@ impl Run {
                 batch.push(next);
             }
             for joined in batch {
-                let (id, outcome) = joined.unwrap_or_else(|lost| (lost.id(), lost_task(lost)));
+                let (id, outcome) = joined
+                    .unwrap_or_else(|lost| (lost.id(), TaskOutcome::Failed(TaskError::lost(lost))));
                 let at = places[&id];
                 results[at] = Some(self.finish(&tasks[at], outcome));
             }
@@ -155,10 +209,10 @@ impl Run {
     fn finish(&self, task: &Planned, outcome: TaskOutcome) -> Finished {
         let ended = match outcome {
             TaskOutcome::Asked(asks) => Ended::Asked(asks),
-            TaskOutcome::Failed(error) => Ended::Failed(error),
+            TaskOutcome::Failed(error) => self.failed(task, error),
             TaskOutcome::Done(update) => match self.route(task, update) {
                 Ok(done) => Ended::Done(done),
-                Err(error) => Ended::Failed(error),
+                Err(error) => self.failed(task, error),
             },
         };
         let finished = Finished {
@@ -170,9 +224,24 @@ impl Run {
         finished
     }
 
+    /// A failure, which the node's error handler takes if there is one. A wrong answer is not the node's: its question stands.
+    fn failed(&self, task: &Planned, error: TaskError) -> Ended {
+        let rescued = !matches!(error, TaskError::BadAnswer { .. })
+            && !matches!(task.path, Path::Failure(..))
+            && self.core.nodes[task.node].handler.is_some();
+        match rescued {
+            true => Ended::Rescued(error.to_string()),
+            false => Ended::Failed(error),
+        }
+    }
+
     fn route(&self, task: &Planned, update: Update) -> Result<Done, TaskError> {
-        let node = &self.core.nodes[task.node];
-        route(&self.core, &self.cells, &node.exits, update)
+        let nowhere = Exits::default();
+        let exits = match task.path {
+            Path::Failure(..) => &nowhere,
+            Path::State | Path::Send(..) => &self.core.nodes[task.node].exits,
+        };
+        route(&self.core, &self.cells, exits, update)
     }
 
     /// Saves what finished since the last time, while other tasks still run.
@@ -191,7 +260,7 @@ impl Run {
     async fn save_unless_done(&mut self, results: &[Finished]) -> Result<(), RunError> {
         if results
             .iter()
-            .all(|result| matches!(result.ended, Ended::Done(_)))
+            .all(|result| matches!(result.ended, Ended::Done(_) | Ended::Rescued(_)))
         {
             return Ok(());
         }
@@ -206,13 +275,22 @@ impl Run {
     pub(super) fn done_or_stop(
         &mut self,
         results: Vec<Finished>,
-    ) -> Result<ControlFlow<Stop, Vec<(Planned, Done)>>, RunError> {
+    ) -> Result<ControlFlow<Stop, Vec<Settled>>, RunError> {
         let live = self.live_values(&results);
         let mut done = Vec::with_capacity(results.len());
         let (mut asks, mut failures) = (Vec::new(), Vec::new());
         for Finished { task, ended, .. } in results {
             match ended {
-                Ended::Done(result) => done.push((task, result)),
+                Ended::Done(result) => done.push(Settled {
+                    task,
+                    done: result,
+                    failed: None,
+                }),
+                Ended::Rescued(error) => done.push(Settled {
+                    task,
+                    done: Done::default(),
+                    failed: Some(error),
+                }),
                 Ended::Asked(asked) => asks.extend(asked),
                 Ended::Failed(error) => failures.push(Failure {
                     node: task.name.clone(),

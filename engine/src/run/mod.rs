@@ -2,6 +2,7 @@
 
 mod amend;
 mod apply;
+mod cache;
 mod durable;
 mod edit;
 mod enter;
@@ -206,10 +207,8 @@ impl Run {
             ControlFlow::Continue(results) => results,
             ControlFlow::Break(stop) => return Ok(Some(stop)),
         };
-        let ran = self
-            .options
-            .after
-            .hits(results.iter().map(|(task, _)| task));
+        let ran = results.iter().map(|settled| &settled.task);
+        let ran = self.options.after.hits(ran);
         self.settle(results).await?;
         self.breakpoint_after(ran)
     }

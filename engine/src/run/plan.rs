@@ -10,7 +10,9 @@ use super::Run;
 use super::apply::Routing;
 use crate::executor::Task;
 use crate::graph::{Core, NodeIx};
+use crate::handler::NodeFailure;
 use crate::node::TaskInput;
+use crate::record::RecordState;
 
 /// A task of the coming superstep.
 #[derive(Clone, Debug)]
@@ -29,6 +31,32 @@ pub(crate) enum Path {
     State,
     /// The n-th send of the superstep before.
     Send(usize, Value),
+    /// The failure of a task, which was set off by this; it comes right after that task.
+    Failure(Box<Path>, NodeFailure),
+}
+
+impl Path {
+    /// Whether a task of this path runs on the state, and uses up what led to its node.
+    pub(crate) fn is_state(&self) -> bool {
+        matches!(self, Path::State)
+    }
+}
+
+/// The error handler of a task that failed, as a task.
+pub(super) fn rescue(core: &Core, failed: &Planned, error: &str) -> Option<Planned> {
+    let (handler, _) = core.nodes.get(failed.node)?.handler.as_ref()?;
+    let mut bytes = failed.id.0.to_vec();
+    bytes.extend(b"handler");
+    let failure = NodeFailure {
+        node: failed.name.clone(),
+        error: error.to_owned(),
+    };
+    Some(Planned {
+        id: TaskId(xxh3_128(&bytes).to_be_bytes()),
+        name: handler.name().clone(),
+        node: failed.node,
+        path: Path::Failure(Box::new(failed.path.clone()), failure),
+    })
 }
 
 /// Where a superstep takes place; part of every task's id.
@@ -105,6 +133,22 @@ impl Run {
         plan(&self.core, &self.routing, self.moment())
     }
 
+    /// The same with the error handlers of tasks that are stored as failed.
+    pub(super) fn plan_with_rescues(&self) -> Vec<Planned> {
+        let mut tasks = Vec::new();
+        for task in self.plan() {
+            let record = self.records.get(&task.id);
+            let failed = record.filter(|record| matches!(record.state, RecordState::Failed));
+            let rescue = failed.and_then(|record| {
+                let error = record.error.as_deref().unwrap_or_default();
+                rescue(&self.core, &task, error)
+            });
+            tasks.push(task);
+            tasks.extend(rescue);
+        }
+        tasks
+    }
+
     pub(super) fn moment(&self) -> Moment<'_> {
         Moment {
             place: &self.place,
@@ -122,6 +166,10 @@ impl Run {
             checkpoint: self.base,
             step: self.step + 1,
             input: self.input(planned),
+            failure: match &planned.path {
+                Path::Failure(_, failure) => Some(failure.clone()),
+                Path::State | Path::Send(..) => None,
+            },
             graph: Arc::clone(&self.core),
             at: planned.node,
         }
@@ -129,20 +177,26 @@ impl Run {
 
     /// What a task runs on: its node's channels as they are before the superstep, or what was sent.
     pub(super) fn input(&self, planned: &Planned) -> TaskInput {
-        match &planned.path {
-            Path::Send(_, payload) => TaskInput::Payload(payload.clone()),
-            Path::State => {
-                let reads = &self.core.nodes[planned.node].reads;
-                TaskInput::State(self.core.read(reads, &self.cells))
-            }
+        let node = &self.core.nodes[planned.node];
+        match (&planned.path, &node.handler) {
+            (Path::Send(_, payload), _) => TaskInput::Payload(payload.clone()),
+            (Path::Failure(path, _), Some((handler, reads))) => match &**path {
+                Path::Send(_, payload) if handler.takes(payload) => {
+                    TaskInput::Payload(payload.clone())
+                }
+                _ => TaskInput::State(self.core.read(reads, &self.cells)),
+            },
+            _ => TaskInput::State(self.core.read(&node.reads, &self.cells)),
         }
     }
 
     /// What set a task off, by name.
     pub(super) fn triggers(&self, planned: &Planned) -> Vec<String> {
-        let Path::State = planned.path else {
-            return vec!["send".to_owned()];
-        };
+        match planned.path {
+            Path::State => {}
+            Path::Send(..) => return vec!["send".to_owned()],
+            Path::Failure(..) => return vec!["failure".to_owned()],
+        }
         let complete = |at: &usize| self.routing.is_complete(&self.core, *at);
         let joins = (0..self.core.joins.len())
             .filter(|&at| self.core.joins[at].target == planned.node)
@@ -201,6 +255,7 @@ mod tests {
             .map(|task| match &task.path {
                 Path::State => format!("{}", task.name),
                 Path::Send(at, payload) => format!("{} {at} {payload:?}", task.name),
+                Path::Failure(..) => unreachable!("nothing failed"),
             })
             .collect();
         assert_eq!(seen, ["a", "z", "z 0 1", "a 1 2"]);

@@ -207,7 +207,7 @@ impl Run {
             node: task.name.clone(),
             send: match &task.path {
                 Path::Send(at, payload) => Some((*at, payload.clone())),
-                Path::State => None,
+                Path::State | Path::Failure(..) => None,
             },
             asks: result
                 .map(|(record, _)| record.asks.clone())

@@ -9,13 +9,13 @@ use superstep_checkpoint::{
 };
 
 use super::apply::{Applied, Grouped, Routing, fold, split};
-use super::execute::{Ended, Finished};
+use super::execute::{Ended, Finished, Settled};
 use super::open::Logs;
 use super::plan::{Path, Planned};
 use super::{Run, START};
 use crate::error::{RunError, stored};
-use crate::graph::{ChannelIx, Core, NodeIx};
-use crate::record::{Done, Record, RecordState, StoredSend, store_done, store_send};
+use crate::graph::{ChannelIx, Core, Exits, NodeIx};
+use crate::record::{Record, RecordState, StoredSend, store_done, store_send};
 
 /// The hidden channel of payloads on their way.
 pub(super) const SENDS: &str = "__sends__";
@@ -51,16 +51,20 @@ pub(super) struct StoredWaiting {
 
 impl Run {
     /// Applies the results of a superstep and saves what they made.
-    pub(super) async fn settle(&mut self, results: Vec<(Planned, Done)>) -> Result<(), RunError> {
+    pub(super) async fn settle(&mut self, results: Vec<Settled>) -> Result<(), RunError> {
         let tasks = self.records_of(&results)?;
         let put_off = self.stores_at_exit().then(|| results.clone());
         self.note_ran(&results);
         let core = Arc::clone(&self.core);
-        let applied = results.into_iter().map(|(task, done)| Applied {
-            node: Some(task.node),
-            on_state: matches!(task.path, Path::State),
-            exits: &core.nodes[task.node].exits,
-            done,
+        let nowhere = Exits::default();
+        let applied = results.into_iter().map(|settled| Applied {
+            node: Some(settled.task.node),
+            on_state: settled.task.path.is_state(),
+            exits: match (&settled.failed, &settled.task.path) {
+                (None, Path::State | Path::Send(..)) => &core.nodes[settled.task.node].exits,
+                _ => &nowhere,
+            },
+            done: settled.done,
         });
         let writes = match self.apply(applied.collect()) {
             Ok(writes) => writes,
@@ -78,13 +82,16 @@ impl Run {
     }
 
     /// Notes the nodes that ran, for who updates the state by hand after them.
-    fn note_ran(&mut self, results: &[(Planned, Done)]) {
+    fn note_ran(&mut self, results: &[Settled]) {
         if self.scope.saver.is_none() {
             return;
         }
         self.ran.clear();
-        self.ran
-            .extend(results.iter().map(|(task, _)| task.name.clone()));
+        self.ran.extend(
+            results
+                .iter()
+                .map(|settled| self.core.node_name(settled.task.node).clone()),
+        );
         self.ran.sort_unstable();
         self.ran.dedup();
     }
@@ -330,7 +337,7 @@ impl Run {
     }
 
     /// The records of tasks that make a checkpoint.
-    fn records_of(&self, results: &[(Planned, Done)]) -> Result<Vec<StoredTask>, RunError> {
+    fn records_of(&self, results: &[Settled]) -> Result<Vec<StoredTask>, RunError> {
         // Of a run that is stored at its end, only what its last superstep left has a checkpoint to stand at.
         if self.scope.saver.is_none() || self.stores_at_exit() {
             return Ok(Vec::new());
@@ -338,21 +345,22 @@ impl Run {
         self.records(results, true)
     }
 
-    fn records(
-        &self,
-        results: &[(Planned, Done)],
-        logged: bool,
-    ) -> Result<Vec<StoredTask>, RunError> {
-        let records = results.iter().zip(0..).map(|((task, done), position)| {
-            let state = store_done(&self.core, done, logged)?;
-            let record = self.describe(task, state);
+    fn records(&self, results: &[Settled], logged: bool) -> Result<Vec<StoredTask>, RunError> {
+        let records = results.iter().zip(0..).map(|(settled, position)| {
+            let Settled { task, done, failed } = settled;
+            let state = match failed {
+                Some(_) => RecordState::Failed,
+                None => store_done(&self.core, done, logged)?,
+            };
+            let mut record = self.describe(task, state);
+            record.error = failed.clone().or(record.error);
             stored_task(task.id, position, &record)
         });
         records.collect()
     }
 
     /// The same for a run that is stored at its end.
-    async fn keep_refused(&mut self, results: &[(Planned, Done)]) -> Result<(), RunError> {
+    async fn keep_refused(&mut self, results: &[Settled]) -> Result<(), RunError> {
         let records = self.records(results, false)?;
         self.save_records(records).await
     }
@@ -392,6 +400,7 @@ impl Run {
         let state = match &finished.ended {
             Ended::Done(done) => store_done(&self.core, done, false)?,
             Ended::Asked(_) | Ended::Failed(_) => RecordState::Open,
+            Ended::Rescued(_) => RecordState::Failed,
         };
         let mut record = self.describe(&finished.task, state);
         let rejected = self.scope.rejected();
@@ -400,6 +409,7 @@ impl Run {
             Ended::Done(_) => {}
             Ended::Asked(asks) => record.asks.clone_from(asks),
             Ended::Failed(error) => record.error = Some(error.to_string()),
+            Ended::Rescued(error) => record.error = Some(error.clone()),
         }
         Ok(record)
     }

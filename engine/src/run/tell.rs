@@ -88,6 +88,7 @@ impl Run {
                 Ended::Done(done) => (self.named(done), None, Vec::new()),
                 Ended::Asked(asks) => (Vec::new(), None, asks.clone()),
                 Ended::Failed(error) => (Vec::new(), Some(error.to_string()), Vec::new()),
+                Ended::Rescued(error) => (Vec::new(), Some(error.clone()), Vec::new()),
             };
             Event::TaskEnded {
                 task: finished.task.id,
@@ -105,6 +106,13 @@ impl Run {
             node: task.name.clone(),
             writes: self.visible(self.named(done)),
             cached,
+        });
+    }
+
+    pub(super) fn tell_cache_failed(&self, task: &Planned, error: &RunError) {
+        self.emit(Modes::TASKS, || Event::CacheFailed {
+            node: task.name.clone(),
+            error: with_causes(error),
         });
     }
 
@@ -126,4 +134,15 @@ impl Run {
         let modes = Modes::VALUES | Modes::UPDATES;
         self.emit(modes, || Event::Paused(asks.to_vec()));
     }
+}
+
+/// An error's text with those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
