@@ -35,6 +35,8 @@ pub(super) struct Events<'a> {
     values: HashMap<String, Value>,
     /// The checkpoints that were told of, by namespace and superstep.
     told: Vec<(String, CheckpointId, i64)>,
+    /// Questions that came up to the outermost graph.
+    asks: Vec<Ask>,
     /// The checkpoint that each graph stands on.
     stands: HashMap<String, Box<engine::Snapshot>>,
     /// Tasks that begin and results that are handed back; told together.
@@ -66,6 +68,7 @@ impl<'a> Events<'a> {
             at_exit,
             values: HashMap::new(),
             told: Vec::new(),
+            asks: Vec::new(),
             stands: HashMap::new(),
             begun: Vec::new(),
             shown: Vec::new(),
@@ -73,11 +76,11 @@ impl<'a> Events<'a> {
     }
 
     /// Questions in the order in which they surface in the reference: those of tasks that were sent come first.
-    pub(super) fn surfacing(&self) -> impl Fn(&[Ask]) -> Vec<Ask> + use<> {
+    pub(super) fn surfaced(&self) -> Vec<Ask> {
         let tasks = self.stands.get("").into_iter().flat_map(|on| &on.tasks);
         let sent = tasks.filter(|task| task.send.is_some());
         let sent: Vec<String> = sent.map(|task| task.id.to_string()).collect();
-        let is_sent = move |ask: &Ask| {
+        let is_sent = |ask: &Ask| {
             // Of a question in a nested graph, the outermost task is the first in its namespace.
             let first = ask.namespace.split('|').next().unwrap_or_default();
             let outermost = match first.rsplit_once(':') {
@@ -86,11 +89,9 @@ impl<'a> Events<'a> {
             };
             sent.contains(&outermost)
         };
-        move |asks| {
-            let mut asks = asks.to_vec();
-            asks.sort_by_key(|ask| !is_sent(ask));
-            asks
-        }
+        let mut asks = self.asks.clone();
+        asks.sort_by_key(|ask| !is_sent(ask));
+        asks
     }
 
     /// The latest values of the outermost graph, an empty object before the first; and the events.
@@ -147,6 +148,9 @@ impl<'a> Events<'a> {
 
     fn tell(&mut self, part: &Part) -> Shown<()> {
         let ns = &*part.namespace;
+        if is_fresh_rescue(&part.event) {
+            return Ok(());
+        }
         let rules = self.rules.at(ns);
         match &part.event {
             engine::Event::Values(fields) => {
@@ -179,7 +183,12 @@ impl<'a> Events<'a> {
                 self.show(Mode::Checkpoints, ns, data.clone());
                 self.debug(ns, "checkpoint", read.step, data);
             }
-            engine::Event::Paused(asks) => self.paused(ns, asks),
+            engine::Event::Paused(asks) => {
+                if ns.is_empty() {
+                    self.asks.extend(asks.iter().cloned());
+                }
+                self.paused(ns, asks);
+            }
             _ => {}
         }
         Ok(())
@@ -359,6 +368,14 @@ fn task_event(rules: &Rules, event: &engine::Event) -> Shown<(&'static str, i64,
         }
         _ => ("", 0, Value::Null),
     })
+}
+
+/// The start of an error handler right after the failure, which the reference does not tell.
+fn is_fresh_rescue(event: &engine::Event) -> bool {
+    match event {
+        engine::Event::TaskStarted { triggers, .. } => triggers == &["failure"],
+        _ => false,
+    }
 }
 
 fn is_sent(triggers: &[String]) -> bool {

@@ -188,15 +188,14 @@ impl Session {
         while let Some(part) = stream.next().await {
             seen.add(part)?;
         }
-        let order = seen.surfacing();
+        let surfaced = seen.surfaced();
+        self.asked
+            .extend(surfaced.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
         let (values, shown) = seen.finish()?;
         if let Some(events) = events {
             *events = shown;
         }
         let asks = stream.outcome().await?.asks().to_vec();
-        let surfaced = order(&asks);
-        self.asked
-            .extend(surfaced.iter().map(|ask| (ask.payload.0.clone(), ask.id)));
         Ok((values, asks))
     }
 

@@ -299,13 +299,15 @@ impl Run {
                 }),
             }
         }
+        if !asks.is_empty() {
+            self.tell_paused(&asks);
+        }
         if !failures.is_empty() {
             return Err(RunError::Tasks(failures));
         }
         if asks.is_empty() {
             return Ok(ControlFlow::Continue(done));
         }
-        self.tell_paused(&asks);
         self.tell_values_now(live);
         Ok(ControlFlow::Break(Stop::Paused(asks)))
     }
