@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use superstep_channels::CodecError;
 
-use crate::CheckpointId;
 use crate::frame::{self, FrameError};
+use crate::{CheckpointId, TaskId};
 
 /// What made a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ pub struct Header {
     pub ran: Vec<String>,
     /// The checkpoints of the enclosing graphs, outermost first, each with its namespace.
     pub parents: Vec<(String, CheckpointId)>,
+    /// The task of the enclosing graph that it was made in.
+    pub task: Option<TaskId>,
 }
 
 const NAME: &str = "Header";
@@ -68,11 +70,12 @@ mod tests {
             next: vec!["review".into()],
             ran: vec!["draft".into()],
             parents: vec![(String::new(), CheckpointId(300))],
+            task: Some(TaskId(*b"sixteen bytes...")),
         };
         let bytes = header.seal().unwrap();
         assert_eq!(Header::open(&bytes).unwrap(), header);
         // Fixed: what a release has written stays readable.
-        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01";
+        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01\x01sixteen bytes...";
         assert_eq!(frame::open(&bytes, NAME).unwrap(), payload);
     }
 }

@@ -48,6 +48,8 @@ impl Future for Attempt {
         let outcome = match (cx.parked(), polled) {
             (Some(Parked::Asks(asks)), _) => TaskOutcome::Asked(asks),
             (Some(Parked::Failed(error)), _) => TaskOutcome::Failed(error),
+            (Some(Parked::Stopped(nodes)), _) => TaskOutcome::Stopped(nodes),
+            (Some(Parked::Returned(update)), _) => TaskOutcome::Done(*update),
             (None, Poll::Ready(Ok(update))) => TaskOutcome::Done(update),
             (None, Poll::Ready(Err(error))) => TaskOutcome::Failed(error),
             (None, Poll::Pending) => return Poll::Pending,

@@ -1,6 +1,6 @@
 //! What a node can do besides computing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -21,6 +21,8 @@ use crate::event::{Event, Modes, Sink};
 use crate::executor::Task;
 use crate::graph::{Core, Graph};
 use crate::nested;
+use crate::nesting::Nesting;
+use crate::run::Behind;
 use crate::state::State;
 use crate::update::Update;
 
@@ -54,6 +56,18 @@ pub(crate) struct Scope {
     pub(crate) answers: Arc<HashMap<AskId, Answered>>,
     /// The enclosing graphs' namespaces and checkpoints, outermost first.
     pub(crate) parents: Arc<[(String, CheckpointId)]>,
+    /// The task of the enclosing graph that the graph runs in.
+    pub(crate) task: Option<TaskId>,
+    /// The stored checkpoint that the graph around stands on or goes on from.
+    pub(crate) stands_on: Option<CheckpointId>,
+    /// What the graph around stores behind its run.
+    pub(crate) behind: Behind,
+    /// The task runs anew on a checkpoint that was gone back to: so does what is nested in it.
+    pub(crate) replays: bool,
+    /// Checkpoints that nested graphs are to go back to, by namespace.
+    pub(crate) pins: Arc<HashMap<String, CheckpointId>>,
+    /// The namespaces of graphs that keep one history and run now. Shared by the whole run.
+    pub(crate) busy: Arc<Mutex<HashSet<Arc<str>>>>,
     /// Answers that a node could not read. Shared by the whole run.
     pub(crate) rejected: Arc<Mutex<Vec<AskId>>>,
 }
@@ -82,6 +96,8 @@ struct Scratch {
     calls: u32,
     asks: Vec<Ask>,
     failure: Option<TaskError>,
+    stopped: Option<Vec<Name>>,
+    returned: Option<Box<Update>>,
     waker: Option<Waker>,
     /// When it last gave a sign of life, and when it last said so itself.
     sign: Option<Instant>,
@@ -92,6 +108,10 @@ struct Scratch {
 pub(crate) enum Parked {
     Asks(Vec<Ask>),
     Failed(TaskError),
+    /// A nested graph stopped at a breakpoint before or after these nodes.
+    Stopped(Vec<Name>),
+    /// A nested graph ended with this in place of what the node would return.
+    Returned(Box<Update>),
 }
 
 impl Context {
@@ -260,30 +280,27 @@ impl Context {
         graph: &Graph<S>,
         input: impl Into<Update>,
     ) -> Result<S, RunError> {
-        let (core, place) = (Arc::clone(&graph.core), self.next_nested_place());
+        let core = Arc::clone(&graph.core);
         // Boxed: a nested run contains nodes that contain nested runs.
-        let run: BoxFuture<'_, _> =
-            Box::pin(nested::run(core, place, self.scope().clone(), input.into()));
+        let run: BoxFuture<'_, _> = Box::pin(nested::run(self, core, input.into()));
         self.sign_of_life();
         let ended = run.await;
         self.sign_of_life();
         match ended? {
             nested::End::Done(run) => Ok(run.state()?),
-            nested::End::Paused(asks) => self.park(Parked::Asks(asks)).await,
+            nested::End::Parked(why) => self.park(why).await,
         }
     }
 
     /// Where the next graph inside this task keeps its checkpoints.
-    pub(crate) fn next_nested_place(&self) -> Place {
+    pub(crate) fn next_nested_place(&self, nesting: Nesting) -> Place {
         let call = {
             let mut scratch = self.scratch();
             scratch.calls += 1;
             scratch.calls - 1
         };
         let Inner { place, task, .. } = &*self.0;
-        let node = self.key();
-        let separator = if place.namespace.is_empty() { "" } else { "|" };
-        let mut namespace = format!("{}{separator}{node}:{task}", place.namespace);
+        let mut namespace = nested_namespace(&place.namespace, self.key(), *task, nesting);
         if call > 0 {
             namespace.push_str(&format!("|{call}"));
         }
@@ -291,6 +308,11 @@ impl Context {
             thread: Arc::clone(&place.thread),
             namespace: namespace.into(),
         }
+    }
+
+    /// The place of the graph that the node is part of.
+    pub(crate) fn place(&self) -> &Place {
+        &self.0.place
     }
 
     /// What the node is called in namespaces.
@@ -317,6 +339,8 @@ impl Context {
             match why {
                 Parked::Asks(asks) => scratch.asks.extend(asks),
                 Parked::Failed(error) => scratch.failure = Some(error),
+                Parked::Stopped(nodes) => scratch.stopped = Some(nodes),
+                Parked::Returned(update) => scratch.returned = Some(update),
             }
             // The node may poll this from a task of its own making.
             if let Some(waker) = &scratch.waker {
@@ -339,8 +363,12 @@ impl Context {
         if let Some(error) = scratch.failure.take() {
             return Some(Parked::Failed(error));
         }
+        if let Some(update) = scratch.returned.take() {
+            return Some(Parked::Returned(update));
+        }
         let asks = std::mem::take(&mut scratch.asks);
-        (!asks.is_empty()).then_some(Parked::Asks(asks))
+        let stopped = scratch.stopped.take().map(Parked::Stopped);
+        (!asks.is_empty()).then_some(Parked::Asks(asks)).or(stopped)
     }
 
     fn scratch(&self) -> MutexGuard<'_, Scratch> {
@@ -349,6 +377,24 @@ impl Context {
             .scratch
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The namespace of the first graph that a task runs.
+pub(crate) fn nested_namespace(around: &str, node: &str, task: TaskId, nesting: Nesting) -> String {
+    let (around, own) = match nesting {
+        Nesting::PerCall | Nesting::Unstored => (around.to_owned(), format!("{node}:{task}")),
+        // Tasks come and go; what is kept in the thread is named by nodes alone.
+        Nesting::PerThread => {
+            let nodes = around
+                .split('|')
+                .map(|part| part.split(':').next().unwrap_or(part));
+            (nodes.collect::<Vec<_>>().join("|"), node.to_owned())
+        }
+    };
+    match around.is_empty() {
+        true => own,
+        false => format!("{around}|{own}"),
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Problem {
     DuplicateNode(Name),
     /// A name that the engine keeps for itself.
     #[error(
-        "`{0}` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`"
+        "`{0}` cannot be a name: names are no numbers and not empty, do not begin with `__`, and hold no `|` or `:`"
     )]
     BadName(Name),
     /// An edge, branch or join from a node that is not there.
@@ -60,6 +60,9 @@ pub enum Problem {
     /// A node that is to be deferred and is not there.
     #[error("`{0}` is to wait until nothing else is due, but is no node")]
     UnknownDeferred(Name),
+    /// A breakpoint at a node that is not there.
+    #[error("a breakpoint names `{0}`, which is no node")]
+    UnknownBreakpoint(Name),
     /// A policy or an error handler for a node that is not there.
     #[error("a policy or an error handler is for `{0}`, which is no node")]
     UnknownPolicy(Name),
@@ -132,9 +135,42 @@ pub enum RunError {
         /// The channel.
         channel: Name,
     },
+    /// Input that writes a channel that callers may not write.
+    #[error(
+        "the input writes channel `{channel}`, which graph `{graph}` does not take from outside"
+    )]
+    NotInput {
+        /// The graph.
+        graph: String,
+        /// The channel.
+        channel: Name,
+    },
     /// Input that does not fit the graph in another way.
     #[error("the input does not fit: {0}")]
     Input(TaskError),
+    /// A graph that keeps its state in the thread, run by two tasks at once.
+    #[error(
+        "{place} is run by two tasks at once, but keeps one history: let one run after the other, give each a node of its own, \
+         or let the graph start anew in each (`Nesting::PerCall`)"
+    )]
+    NestedTwice {
+        /// Where it keeps its history.
+        place: String,
+    },
+    /// A command to the enclosing graph in a graph that no other runs.
+    #[error("node `{node}` gave a command to the graph around, but there is none")]
+    NoParent {
+        /// The node.
+        node: Name,
+    },
+    /// A namespace that leads to no nested graph.
+    #[error(
+        "no graph is known at namespace `{namespace}`: nodes that call graphs say so with `calls`"
+    )]
+    UnknownNamespace {
+        /// The namespace.
+        namespace: String,
+    },
     /// A breakpoint at a node that is not there, so that the run would never stop at it.
     #[error("a breakpoint names `{node}`, which is no node of graph `{graph}`")]
     UnknownBreakpoint {

@@ -80,6 +80,8 @@ pub enum TaskOutcome {
     Done(Update),
     /// The node waits for answers; it starts from the top when they are there.
     Asked(Vec<Ask>),
+    /// A graph inside the node stopped at a breakpoint before or after these of its nodes.
+    Stopped(Vec<Name>),
     /// The node failed.
     Failed(TaskError),
 }

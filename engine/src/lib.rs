@@ -15,6 +15,7 @@
 //! | a graph inside a graph | [`subgraph`](GraphBuilder::subgraph), or [`Context::run`] inside a node |
 //! | to try again, to limit time, to keep results for equal inputs | [`policy`](GraphBuilder::policy), [`Policy`] |
 //! | to do something else when a node fails | [`on_error`](GraphBuilder::on_error) |
+//! | to look into a graph inside a thread, or go back in it | [`Thread::nested`], [`Thread::at_nested`] |
 //! | to watch a run | [`RunBuilder::stream`], [`Context::emit`] |
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
 //! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
@@ -76,6 +77,8 @@ mod graph;
 mod handler;
 mod migration;
 mod nested;
+mod nested_thread;
+mod nesting;
 mod node;
 mod policy;
 mod record;
@@ -98,6 +101,8 @@ pub use executor::{Executor, InProcess, Task, TaskOutcome};
 pub use graph::{Graph, GraphBuilder};
 pub use handler::{NodeFailure, Rescue};
 pub use migration::Migration;
+pub use nested_thread::Nested;
+pub use nesting::Nesting;
 pub use node::{Handler, Node, NodeResult, Target, Targets, TaskInput};
 pub use policy::{Cached, Policy, Retry, TimeLimit};
 pub use run::{Breakpoints, DEFAULT_LIMIT};

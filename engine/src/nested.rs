@@ -1,55 +1,207 @@
 //! Graphs inside graphs.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use futures::future::BoxFuture;
 use superstep_channels::Type;
-use superstep_checkpoint::Place;
+use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Listed, Place, Source};
 
-use crate::ask::Ask;
 use crate::context::{Context, Parked, Scope};
 use crate::error::{ReadError, RunError};
 use crate::graph::{Core, Graph};
+use crate::nesting::Nesting;
 use crate::node::{ErasedNode, NodeResult, TaskInput};
-use crate::run::{Breakpoints, Enter, Options, Run, Stop};
+use crate::run::{Enter, Options, Run, Stop};
 use crate::state::{Fields, Schema, State};
 use crate::update::Update;
 
 /// How a nested run ended.
 pub(crate) enum End {
     Done(Box<Run>),
-    Paused(Vec<Ask>),
+    Parked(Parked),
 }
 
-/// Runs a nested graph: from its input the first time, from where it stands when it has checkpoints already.
-pub(crate) async fn run(
-    core: Arc<Core>,
-    place: Place,
-    scope: Scope,
-    input: Update,
-) -> Result<End, RunError> {
+/// Where a nested run begins.
+enum From {
+    /// Where the same task left it.
+    Newest,
+    /// With new input on what an earlier task left, or on nothing.
+    Input(Option<CheckpointId>),
+    /// At a checkpoint that was gone back to.
+    Pinned(CheckpointId),
+}
+
+/// Runs a graph inside a task: from its input the first time, from where it stands when the task ran it before.
+pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<End, RunError> {
+    let place = cx.next_nested_place(core.nesting);
+    let mut scope = Scope {
+        task: Some(cx.task()),
+        ..cx.scope().clone()
+    };
+    if core.nesting == Nesting::Unstored {
+        scope.saver = None;
+    }
+    let _busy = Busy::enter(&core, &place, &scope)?;
     let options = Options {
         limit: scope.limit,
         durability: scope.durability,
-        before: Breakpoints::None,
-        after: Breakpoints::None,
+        ..Options::default()
     };
-    let mut run = Run::open(core, place, scope, options, None).await?;
-    let enter = if run.is_empty() {
-        Enter::Input(input)
-    } else {
-        Enter::Go {
-            answers: Vec::new(),
-            edit: None,
-            addressed: false,
+    let from = from(cx.place(), &place, &scope).await?;
+    let go = |addressed| Enter::Go {
+        answers: Vec::new(),
+        edit: None,
+        addressed,
+    };
+    let (mut run, enter) = match from {
+        From::Newest => (
+            Run::open(core, place, scope, options, None).await?,
+            go(false),
+        ),
+        From::Pinned(at) => {
+            // Answers that came with it are for what is asked there.
+            let replays = scope.answers.is_empty();
+            (
+                Run::open(core, place, scope, options, Some(at)).await?,
+                go(replays),
+            )
+        }
+        From::Input(None) => {
+            let run = Run::open_anew(core, place, scope, options).await?;
+            (run, Enter::Input(input))
+        }
+        From::Input(at) => {
+            let run = Run::open(core, place, scope, options, at).await?;
+            (run, Enter::Input(input))
         }
     };
     run.enter(enter).await?;
     Ok(match run.drive().await? {
-        Stop::Paused(asks) => End::Paused(asks),
-        // A nested run has no breakpoints.
-        Stop::Done | Stop::Breakpoint(_) => End::Done(Box::new(run)),
+        Stop::Done => End::Done(Box::new(run)),
+        Stop::Paused(asks) => End::Parked(Parked::Asks(asks)),
+        Stop::Breakpoint(nodes) => End::Parked(Parked::Stopped(nodes)),
+        Stop::Parent { update, .. } => End::Parked(Parked::Returned(update)),
     })
+}
+
+/// Where a run in `place` begins, inside a task of the graph in `around`.
+async fn from(around: &Place, place: &Place, scope: &Scope) -> Result<From, RunError> {
+    let Some(saver) = &scope.saver else {
+        return Ok(From::Input(None));
+    };
+    if let Some(&pinned) = scope.pins.get(&*place.namespace) {
+        return Ok(From::Pinned(pinned));
+    }
+    let mut before = None;
+    while let Some(listed) = saver.list(place, before, 1).await?.pop() {
+        before = Some(listed.id);
+        let header = Header::open(&listed.header).map_err(|error| RunError::Stored {
+            what: format!(
+                "the header of checkpoint {} cannot be read ({place})",
+                listed.id
+            ),
+            source: error.into(),
+        })?;
+        match header.task == scope.task {
+            true if !scope.replays => return Ok(From::Newest),
+            // What the task itself did is what is to be done anew.
+            true => {}
+            false => {
+                if is_on_the_way(&**saver, around, scope, &header).await? {
+                    return Ok(From::Input(Some(listed.id)));
+                }
+            }
+        }
+    }
+    Ok(From::Input(None))
+}
+
+/// Whether what a task of the graph around left is part of that graph's history up to where it stands now:
+/// whether the checkpoint that came of the task's superstep is on its way.
+async fn is_on_the_way(
+    saver: &dyn Checkpointer,
+    around: &Place,
+    scope: &Scope,
+    left: &Header,
+) -> Result<bool, RunError> {
+    let (Some((_, made_on)), Some((_, now))) = (left.parents.last(), scope.parents.last()) else {
+        // Neither stands in a graph that is stored.
+        return Ok(left.parents.is_empty() == scope.parents.is_empty());
+    };
+    if made_on == now {
+        return Ok(!scope.replays);
+    }
+    scope.behind.catch_up().await;
+    // A run that is stored at its end stands on a checkpoint that is not stored yet.
+    let unsaved = scope.stands_on != Some(*now);
+    let mut child = None;
+    let mut next = scope.stands_on;
+    // Parents are older than their children.
+    while let Some(id) = next.filter(|id| id > made_on) {
+        let listed = saver.list(around, Some(id.next()), 1).await?.pop();
+        child = listed.filter(|found| found.id == id);
+        next = child.as_ref().and_then(|found| found.parent);
+    }
+    if next != Some(*made_on) {
+        return Ok(false);
+    }
+    let Some(child) = child else {
+        return Ok(unsaved);
+    };
+    if let Source::Fork | Source::Update = open_header(&child, around)?.source {
+        return Ok(false);
+    }
+    let tasks = saver.tasks(around, *made_on).await?;
+    let mut led_there = tasks.iter().filter(|task| task.child == Some(child.id));
+    // Of a run that was stored at its end no tasks are known; whatever it did led there.
+    let unknown = led_there.clone().next().is_none();
+    Ok(unknown || led_there.any(|task| Some(task.id) == left.task))
+}
+
+fn open_header(listed: &Listed, place: &Place) -> Result<Header, RunError> {
+    Header::open(&listed.header).map_err(|error| RunError::Stored {
+        what: format!(
+            "the header of checkpoint {} cannot be read ({place})",
+            listed.id
+        ),
+        source: error.into(),
+    })
+}
+
+/// Holds the place of a graph that keeps one history while it runs.
+struct Busy {
+    scope: Scope,
+    namespace: Arc<str>,
+}
+
+impl Busy {
+    fn enter(core: &Core, place: &Place, scope: &Scope) -> Result<Option<Self>, RunError> {
+        if core.nesting != Nesting::PerThread {
+            return Ok(None);
+        }
+        let namespace = Arc::clone(&place.namespace);
+        let mut busy = scope.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if !busy.insert(Arc::clone(&namespace)) {
+            return Err(RunError::NestedTwice {
+                place: place.to_string(),
+            });
+        }
+        Ok(Some(Busy {
+            scope: scope.clone(),
+            namespace,
+        }))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut busy = self
+            .scope
+            .busy
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        busy.remove(&self.namespace);
+    }
 }
 
 /// A graph as a node: it starts from the channels it shares with the graph around it,
@@ -65,22 +217,24 @@ impl<S: State> ErasedNode for Subgraph<S> {
         S::payload_type()
     }
 
+    fn inside(&self) -> Option<Arc<Core>> {
+        Some(Arc::clone(&self.0.core))
+    }
+
     fn call(
         &self,
         input: TaskInput,
         cx: Context,
     ) -> Result<BoxFuture<'static, NodeResult>, ReadError> {
+        let core = Arc::clone(&self.0.core);
         let input = match input {
-            TaskInput::State(fields) => shared(&self.0.core, &fields),
+            TaskInput::State(fields) => shared(&core, &fields, |channel| core.takes(channel)),
             TaskInput::Payload(value) => S::from_payload(value, cx.node())?.into(),
         };
-        let core = Arc::clone(&self.0.core);
         Ok(Box::pin(async move {
-            let place = cx.next_nested_place();
-            let end = run(core, place, cx.scope().clone(), input).await?;
-            match end {
-                End::Done(run) => Ok(shared(cx.graph(), &run.output())),
-                End::Paused(asks) => cx.park(Parked::Asks(asks)).await,
+            match run(&cx, core, input).await? {
+                End::Done(run) => Ok(shared(cx.graph(), &run.output(), |_| true)),
+                End::Parked(why) => cx.park(why).await,
             }
         }))
     }
@@ -89,12 +243,13 @@ impl<S: State> ErasedNode for Subgraph<S> {
 /// Writes the fields that a graph has channels for: going down they are the inner graph's input,
 /// coming up they are an ordinary update, so a reducer that both graphs share folds them in.
 /// A value that is no update of its channel replaces the channel's value.
-fn shared(graph: &Core, fields: &Fields) -> Update {
+fn shared(graph: &Core, fields: &Fields, takes: impl Fn(usize) -> bool) -> Update {
     let mut update = Update::new();
     for (name, value) in fields.iter() {
-        let Some(spec) = graph.channel_at.get(name).map(|&at| &graph.channels[at]) else {
+        let Some(&at) = graph.channel_at.get(name).filter(|at| takes(**at)) else {
             continue;
         };
+        let spec = &graph.channels[at];
         update = if spec.update_type() == value.type_of() {
             update.put_value(name.clone(), value.clone())
         } else {

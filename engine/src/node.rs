@@ -9,6 +9,7 @@ use superstep_channels::{Data, Name, Type, Value};
 
 use crate::context::Context;
 use crate::error::{NodeError, ReadError};
+use crate::graph::Core;
 use crate::state::{Fields, Input, Reads, Schema};
 use crate::update::Update;
 
@@ -174,6 +175,10 @@ pub(crate) trait ErasedNode: Send + Sync {
     fn schema(&self) -> Schema;
     /// The type of what can be sent to it.
     fn payload_type(&self) -> Type;
+    /// The graph that it is.
+    fn inside(&self) -> Option<Arc<Core>> {
+        None
+    }
     fn call(
         &self,
         input: TaskInput,

@@ -66,4 +66,8 @@ pub struct TaskState {
     pub writes: Option<Vec<(Name, Write)>>,
     /// Whether it finished, so that it will not run again.
     pub finished: bool,
+    /// The namespace of the graph that its node is or [calls](crate::GraphBuilder::calls).
+    pub namespace: Option<String>,
+    /// The state of that graph, if it was [asked for](crate::Thread::state_nested).
+    pub nested: Option<Box<Snapshot>>,
 }

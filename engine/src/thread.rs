@@ -1,5 +1,6 @@
 //! A thread: one long-lived run of a graph, and what callers do with it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::task::{self, Poll};
 
 use futures::future::BoxFuture;
 use futures::stream::Stream;
-use superstep_checkpoint::{CheckpointId, Checkpointer, Place};
+use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Place};
 
 use crate::amendment::StateUpdate;
 use crate::ask::{Answer, Ask};
@@ -16,6 +17,7 @@ use crate::durability::Durability;
 use crate::error::RunError;
 use crate::event::{Modes, Part, Sink};
 use crate::graph::Graph;
+use crate::nested_thread::Nested;
 use crate::run::{Breakpoints, Enter, Options, Run, Stop};
 use crate::snapshot::Snapshot;
 use crate::state::State;
@@ -31,6 +33,8 @@ pub struct Thread<S> {
     saver: Option<Arc<dyn Checkpointer>>,
     place: Place,
     at: Option<CheckpointId>,
+    /// A checkpoint of a nested graph that was gone back to, with its namespace.
+    pin: Option<(Arc<str>, CheckpointId)>,
 }
 
 impl<S: State> Thread<S> {
@@ -40,6 +44,7 @@ impl<S: State> Thread<S> {
             saver,
             place,
             at: None,
+            pin: None,
         }
     }
 
@@ -51,6 +56,43 @@ impl<S: State> Thread<S> {
             at: Some(checkpoint),
             ..self.clone()
         }
+    }
+
+    /// The same thread as of a checkpoint of a graph nested in it, and of the checkpoint that this one was made on:
+    /// running from it opens a branch. A graph that keeps its state in the thread
+    /// ([`Nesting::PerThread`](crate::Nesting::PerThread)) goes on from that checkpoint; one that starts anew in each call does so.
+    #[must_use]
+    pub fn at_nested(&self, namespace: impl Into<Arc<str>>, checkpoint: CheckpointId) -> Self {
+        Thread {
+            pin: Some((namespace.into(), checkpoint)),
+            ..self.clone()
+        }
+    }
+
+    /// What a graph nested in this thread has stored. The namespace is that of a [`TaskState`](crate::TaskState), of a question
+    /// or of a [`Part`] of a stream. Fails if the graph there is not known: a node that runs a graph in its function says
+    /// so with [`calls`](crate::GraphBuilder::calls).
+    pub fn nested(&self, namespace: impl Into<Arc<str>>) -> Result<Nested, RunError> {
+        let namespace = namespace.into();
+        let own = parts(&self.place.namespace).count();
+        let inside = self.graph.core.inside(parts(&namespace).skip(own));
+        let core = inside.ok_or_else(|| RunError::UnknownNamespace {
+            namespace: namespace.to_string(),
+        })?;
+        Ok(Nested::new(Thread {
+            graph: Graph::of(core),
+            saver: self.saver.clone(),
+            place: Place {
+                thread: Arc::clone(&self.place.thread),
+                namespace,
+            },
+            at: None,
+            pin: None,
+        }))
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.place.namespace
     }
 
     /// Runs the graph on new input. Channels keep what earlier runs left in them; work that an earlier run
@@ -87,7 +129,7 @@ impl<S: State> Thread<S> {
         self.builder(Enter::Go {
             answers,
             edit,
-            addressed: self.at.is_some(),
+            addressed: self.at.is_some() || self.pin.is_some(),
         })
     }
 
@@ -188,6 +230,18 @@ impl<S: State> Thread<S> {
         }
     }
 
+    /// The thread's state with the states of the graphs nested in its tasks, down to the innermost.
+    pub async fn state_nested(&self) -> Result<Snapshot, RunError> {
+        let mut state = self.state().await?;
+        for task in &mut state.tasks {
+            if let Some(namespace) = &task.namespace {
+                let nested = self.nested(namespace.as_str())?;
+                task.nested = Some(Box::new(nested.expanded().await?));
+            }
+        }
+        Ok(state)
+    }
+
     /// The records of the thread's checkpoints, newest first, at most `limit`; from the one before
     /// the checkpoint it is [`at`](Thread::at), if it is.
     pub async fn history(&self, limit: usize) -> Result<Vec<Snapshot>, RunError> {
@@ -205,7 +259,9 @@ impl<S: State> Thread<S> {
     }
 
     async fn open(&self, sink: Sink, at: Option<CheckpointId>) -> Result<Run, RunError> {
-        self.open_with(sink, at, Options::default()).await
+        let scope = self.scope(sink, &Options::default());
+        let core = Arc::clone(&self.graph.core);
+        Run::open(core, self.place.clone(), scope, Options::default(), at).await
     }
 
     fn scope(&self, sink: Sink, options: &Options) -> Scope {
@@ -216,20 +272,61 @@ impl<S: State> Thread<S> {
             durability: options.durability,
             answers: Arc::default(),
             parents: Arc::default(),
+            task: None,
+            stands_on: None,
+            behind: Default::default(),
+            replays: false,
+            pins: Arc::default(),
+            busy: Arc::default(),
             rejected: Arc::default(),
         }
     }
 
-    async fn open_with(
-        &self,
-        sink: Sink,
-        at: Option<CheckpointId>,
-        options: Options,
-    ) -> Result<Run, RunError> {
-        let scope = self.scope(sink, &options);
+    async fn open_with(&self, sink: Sink, options: Options) -> Result<Run, RunError> {
+        let mut scope = self.scope(sink, &options);
+        let at = match &self.pin {
+            None => self.at,
+            Some((namespace, checkpoint)) => {
+                let (at, pins) = self.pins(namespace, *checkpoint).await?;
+                scope.pins = Arc::new(pins);
+                at
+            }
+        };
         let core = Arc::clone(&self.graph.core);
         Run::open(core, self.place.clone(), scope, options, at).await
     }
+
+    /// The checkpoint of this graph that a nested one was made on, and those of all graphs between.
+    async fn pins(
+        &self,
+        namespace: &Arc<str>,
+        checkpoint: CheckpointId,
+    ) -> Result<(Option<CheckpointId>, HashMap<String, CheckpointId>), RunError> {
+        let saver = self.stored("going back to a nested checkpoint")?;
+        let place = Place {
+            thread: Arc::clone(&self.place.thread),
+            namespace: Arc::clone(namespace),
+        };
+        let found = saver.list(&place, Some(checkpoint.next()), 1).await?.pop();
+        let found = found.filter(|found| found.id == checkpoint);
+        let found = found.ok_or_else(|| RunError::UnknownCheckpoint {
+            place: place.to_string(),
+            id: checkpoint,
+        })?;
+        let header = Header::open(&found.header).map_err(|error| RunError::Stored {
+            what: format!("the header of checkpoint {checkpoint} cannot be read ({place})"),
+            source: error.into(),
+        })?;
+        let mut pins: HashMap<String, CheckpointId> = header.parents.into_iter().collect();
+        let at = pins.remove(&*self.place.namespace);
+        pins.insert(namespace.to_string(), checkpoint);
+        Ok((at, pins))
+    }
+}
+
+/// The parts of a namespace, outermost first.
+fn parts(namespace: &str) -> impl Iterator<Item = &str> {
+    namespace.split('|').filter(|part| !part.is_empty())
 }
 
 impl<S> Clone for Thread<S> {
@@ -239,6 +336,7 @@ impl<S> Clone for Thread<S> {
             saver: self.saver.clone(),
             place: self.place.clone(),
             at: self.at,
+            pin: self.pin.clone(),
         }
     }
 }
@@ -308,13 +406,13 @@ impl<S: State> RunBuilder<S> {
 
     /// Stops before a superstep that would run one of these nodes.
     pub fn stop_before(mut self, nodes: impl Into<Breakpoints>) -> Self {
-        self.options.before = nodes.into();
+        self.options.before = Some(nodes.into());
         self
     }
 
     /// Stops after a superstep that ran one of these nodes.
     pub fn stop_after(mut self, nodes: impl Into<Breakpoints>) -> Self {
-        self.options.after = nodes.into();
+        self.options.after = Some(nodes.into());
         self
     }
 
@@ -342,12 +440,13 @@ impl<S: State> RunBuilder<S> {
             thread.stored("going on with a thread")?;
         }
         self.options.check(&thread.graph.core)?;
-        let mut run = thread.open_with(sink, thread.at, self.options).await?;
+        let mut run = thread.open_with(sink, self.options).await?;
         run.enter(self.enter).await?;
         Ok(match run.drive().await? {
             Stop::Done => Outcome::Done(run.state()?),
             Stop::Paused(asks) => Outcome::Paused(asks),
             Stop::Breakpoint(nodes) => Outcome::Breakpoint(nodes),
+            Stop::Parent { node, .. } => return Err(RunError::NoParent { node }),
         })
     }
 }

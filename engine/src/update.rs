@@ -23,6 +23,7 @@ use crate::state::Reads;
 pub struct Update {
     pub(crate) writes: Vec<(Name, Write)>,
     pub(crate) targets: Vec<Target>,
+    pub(crate) parent: Option<Box<Update>>,
 }
 
 impl Update {
@@ -71,11 +72,22 @@ impl Update {
         self
     }
 
+    /// Ends the graph that the node is part of, at once, with an update of the graph around it: that one takes `update`
+    /// as if its own node, which runs this graph, had returned it. What else this update says is dropped with the superstep.
+    ///
+    /// In a graph that no other runs, the run fails with [`RunError::NoParent`](crate::RunError::NoParent).
+    #[must_use]
+    pub fn in_parent(mut self, update: Update) -> Self {
+        self.parent = Some(Box::new(update));
+        self
+    }
+
     /// This update, and then another one.
     #[must_use]
     pub fn merge(mut self, then: Update) -> Self {
         self.writes.extend(then.writes);
         self.targets.extend(then.targets);
+        self.parent = then.parent.or(self.parent);
         self
     }
 

@@ -70,7 +70,7 @@ async fn wait(delay: &Delay, run: u64, cx: &Context) {
 /// A body that runs.
 struct Running<'a> {
     cx: Context,
-    rules: &'a Rules,
+    rules: &'a Arc<Rules>,
 }
 
 impl Host for Running<'_> {
@@ -88,7 +88,7 @@ impl Host for Running<'_> {
             world.lacks("functional entries");
             return Ok(Value::Null);
         };
-        let built = match build::nested(graph, spec, world) {
+        let built = match build::nested(graph, spec, self.rules) {
             Ok(built) => built,
             Err(Refusal::Lacking(lacking)) => {
                 world.lacks(lacking.0);

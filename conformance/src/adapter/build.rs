@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use superstep::channels::Json;
-use superstep::{BuildError, Context, Graph as EngineGraph, GraphBuilder, Node as EngineNode};
+use superstep::{
+    BuildError, Context, Graph as EngineGraph, GraphBuilder, Nesting, Node as EngineNode,
+};
 
 use super::body::{Body, decide};
-use super::rules::Rules;
+use super::rules::{Rules, first_call};
 use super::world::World;
 use super::{Lacking, channels, policies};
 use crate::spec::{self, Checkpointer, Graph, Sources, Spec};
@@ -48,7 +50,7 @@ impl From<BuildError> for Refusal {
 /// Builds the graph that the script runs. Callers see all its keys; the script leaves out what is no output.
 pub(super) fn root(spec: &Graph, world: &World) -> Result<Built, Refusal> {
     let name = spec.name.as_deref().unwrap_or("main");
-    let (builder, rules) = describe(name, spec, world)?;
+    let (builder, rules) = describe(name, spec, world, None)?;
     Ok(Built {
         graph: builder.build()?,
         rules,
@@ -58,18 +60,21 @@ pub(super) fn root(spec: &Graph, world: &World) -> Result<Built, Refusal> {
     })
 }
 
-/// Builds a graph that runs inside another.
-pub(super) fn nested(name: &str, spec: &Graph, world: &World) -> Result<Built, Refusal> {
-    if !(spec.interrupt_before.is_empty() && spec.interrupt_after.is_empty()) {
-        return Err(Lacking("breakpoints in nested graphs").into());
-    }
-    match spec.checkpointer {
-        Checkpointer::Inherit => {}
-        Checkpointer::Own => return Err(Lacking("nested graphs that keep their state").into()),
-        Checkpointer::Off => return Err(Lacking("nested graphs without checkpoints").into()),
-    }
+/// Builds a graph that runs inside another, whose rules are those `around`.
+pub(super) fn nested(name: &str, spec: &Graph, around: &Arc<Rules>) -> Result<Built, Refusal> {
     let name = spec.name.as_deref().unwrap_or(name);
-    let (mut builder, rules) = describe(name, spec, world)?;
+    let (builder, rules) = describe(name, spec, &around.world, Some(around))?;
+    let mut builder = builder
+        .nesting(match spec.checkpointer {
+            Checkpointer::Inherit => Nesting::PerCall,
+            Checkpointer::Own => Nesting::PerThread,
+            Checkpointer::Off => Nesting::Unstored,
+        })
+        .stop_before(spec.interrupt_before.clone())
+        .stop_after(spec.interrupt_after.clone());
+    if let Some(input) = &spec.input {
+        builder = builder.input(input.clone());
+    }
     if let Some(output) = &spec.output {
         builder = builder.output(output.clone());
     }
@@ -86,8 +91,9 @@ fn describe(
     name: &str,
     spec: &Graph,
     world: &World,
+    around: Option<&Arc<Rules>>,
 ) -> Result<(GraphBuilder<Json>, Arc<Rules>), Refusal> {
-    let rules = Arc::new(Rules::new(spec, world));
+    let rules = Arc::new(Rules::new(spec, world, around));
     let mut builder = EngineGraph::builder().named(name.to_owned(), 1);
     for (key, channel) in &rules.channels {
         builder = builder.channel(channels::spec(key, channel)?);
@@ -122,15 +128,21 @@ fn node(
                 rules: Arc::clone(rules),
             });
             let run = move |input: Json, cx: Context| Arc::clone(&body).run(input, cx);
-            builder.node_reading(name.clone(), rules.reads(&declared.name).to_vec(), run)
+            let reads = rules.reads(&declared.name).to_vec();
+            let builder = builder.node_reading(name.clone(), reads, run);
+            match first_call(ops)
+                .and_then(|called| Some((called, rules.world.library.get(called)?)))
+            {
+                Some((called, Spec::Graph(spec))) => {
+                    builder.calls(name.clone(), &nested(called, spec, rules)?.graph)
+                }
+                _ => builder,
+            }
         }
         spec::Body::Subgraph(inner) => match &**inner {
             Spec::Entry(_) => return Err(Lacking("functional entries").into()),
-            Spec::Graph(inner) if inner.input.is_some() => {
-                return Err(Lacking("nested graphs that take some of their keys").into());
-            }
             Spec::Graph(inner) => {
-                let inner = nested("main", inner, &rules.world)?;
+                let inner = nested("main", inner, rules)?;
                 builder.subgraph(name.clone(), &inner.graph)
             }
         },

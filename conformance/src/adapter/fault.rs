@@ -42,6 +42,7 @@ pub(super) fn failure(error: RunError) -> Result<Failure, BoxError> {
         },
         RunError::Write(_) => Failure::InvalidUpdate {},
         RunError::Limit { .. } => Failure::GraphRecursion {},
+        RunError::NoParent { .. } => Failure::ParentCommand {},
         RunError::NothingToDo { .. } => Failure::EmptyInput {},
         RunError::NoCheckpointer { .. } => Failure::NoCheckpointer {},
         RunError::Update(UpdateError::Empty) => Failure::InvalidArgument {},

@@ -19,6 +19,8 @@ const END: &str = "__end__";
 /// The names of a graph, and what is done with them.
 pub(super) struct Rules {
     pub(super) world: World,
+    /// The rules of the graph around, if this one runs inside another.
+    around: Option<Arc<Rules>>,
     pub(super) channels: BTreeMap<String, Channel>,
     /// The keys an input may have.
     inputs: BTreeSet<String>,
@@ -40,7 +42,7 @@ struct NodeRules {
 }
 
 impl Rules {
-    pub(super) fn new(spec: &Graph, world: &World) -> Self {
+    pub(super) fn new(spec: &Graph, world: &World, around: Option<&Arc<Rules>>) -> Self {
         let private = spec.nodes.iter().flat_map(|node| &node.private);
         let declared = spec.channels.iter().chain(private);
         let channels: BTreeMap<_, _> = declared.map(|(k, c)| (k.clone(), c.clone())).collect();
@@ -53,10 +55,11 @@ impl Rules {
         });
         let nested = spec.nodes.iter().filter_map(|node| {
             let inner = inner(&node.body, &world.library)?;
-            Some((node.name.clone(), Arc::new(Rules::new(inner, world))))
+            Some((node.name.clone(), Arc::new(Rules::new(inner, world, None))))
         });
         Rules {
             world: world.clone(),
+            around: around.cloned(),
             channels,
             inputs: inputs.into_iter().collect(),
             output: spec.output.clone(),
@@ -72,8 +75,10 @@ impl Rules {
 
     /// The rules of the graph in a namespace.
     pub(super) fn at(&self, namespace: &str) -> &Rules {
-        let nodes = namespace.split('|').filter_map(|part| part.split_once(':'));
-        nodes.fold(self, |rules, (node, _)| rules.inside(node).unwrap_or(rules))
+        let nodes = namespace
+            .split('|')
+            .filter_map(|part| part.split(':').next());
+        nodes.fold(self, |rules, node| rules.inside(node).unwrap_or(rules))
     }
 
     /// What can trigger a node.
@@ -151,9 +156,13 @@ impl Rules {
             Return::Command(command) => self.command(Update::new(), command),
             Return::Value(value) => Ok(self.write(Update::new(), self.plain(value)?)),
             Return::List(items) => self.list(items),
-            Return::Parent(_) => {
-                self.world.lacks("commands to the graph above");
-                Ok(Update::new())
+            Return::Parent(command) => {
+                let around = self.around.as_ref().map(|around| {
+                    let update = around.command(Update::new(), command);
+                    update.map(|update| Update::new().in_parent(update))
+                });
+                // Without a graph around it fails whatever it says.
+                around.unwrap_or_else(|| Ok(Update::new().in_parent(Update::new())))
             }
             Return::Result { .. } => {
                 self.world.lacks("functional tasks");
@@ -293,7 +302,7 @@ fn inner<'a>(body: &'a Body, library: &'a BTreeMap<String, Spec>) -> Option<&'a 
     }
 }
 
-fn first_call(ops: &[Op]) -> Option<&str> {
+pub(super) fn first_call(ops: &[Op]) -> Option<&str> {
     ops.iter().find_map(|op| match op {
         Op::Call { graph, .. } => Some(graph.as_str()),
         Op::If {

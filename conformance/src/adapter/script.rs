@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 use superstep::channels::Json;
 use superstep::checkpoint::{Cache as _, CheckpointId, MemoryCheckpointer};
 use superstep::{
-    Answer, Ask, AskId, Modes, RunBuilder, RunError, StateUpdate, TaskState, Thread, Update,
+    Answer, Ask, AskId, Modes, Nested, RunBuilder, RunError, StateUpdate, TaskState, Thread, Update,
 };
 
 use super::build::Built;
 use super::events::{Events, Found};
 use super::fault::{failure, unknown_interrupt};
+use super::rules::Rules;
 use super::show::{Place, question, snapshot};
 use super::world::World;
 use super::{BoxError, Lacking};
@@ -35,8 +36,8 @@ pub(super) struct Session {
     world: World,
     /// Questions in the order in which they surfaced.
     asked: Vec<(Value, AskId)>,
-    /// Checkpoints by the names they were saved under.
-    saved: HashMap<String, CheckpointId>,
+    /// Checkpoints by the names they were saved under, with their namespaces.
+    saved: HashMap<String, (String, CheckpointId)>,
 }
 
 /// What an action ends with short of a result: a recorded failure, or an error of ours.
@@ -258,7 +259,7 @@ impl Session {
         invoke: &Invoke,
     ) -> Result<RunBuilder<Json>, Stop> {
         if command.parent {
-            return Err(Lacking("commands to the graph above").into());
+            return Err(Failure::InvalidUpdate {}.into());
         }
         let edit = Command::eval(command.update.as_ref(), command.goto.as_ref(), &self.env())?;
         let answers = match self.saver {
@@ -316,37 +317,34 @@ impl Session {
     }
 
     async fn state(&mut self, read: &ReadState) -> Result<StateRead, Stop> {
-        if read.ns.is_some() || read.ns_raw.is_some() || read.pick.is_some() {
-            return Err(Lacking("states of nested graphs").into());
-        }
         self.stored()?;
-        let thread = self.thread(&read.thread, read.at.as_ref()).await?;
-        let state = thread.state().await?;
-        let rules = &self.built.rules;
-        if read.subgraphs
-            && state
-                .tasks
-                .iter()
-                .any(|task| rules.inside(&task.node).is_some())
-        {
-            return Err(Lacking("states of nested graphs").into());
+        let namespace = self.namespace(&read.thread, read.ns.as_deref(), read.ns_raw.as_deref());
+        let view = self
+            .view(&read.thread, namespace.await?, read.at.as_ref())
+            .await?;
+        let state = view.state(read.subgraphs).await?;
+        match &read.pick {
+            None => self.save(read.save.as_deref(), &view.namespace, state.checkpoint),
+            Some(path) => {
+                let (namespace, picked) = pick(&state, path);
+                self.save(read.save.as_deref(), &namespace, picked);
+            }
         }
-        self.save(read.save.as_deref(), state.checkpoint);
-        let snapshot = snapshot(self.place(&read.thread), &state)?;
+        let snapshot = snapshot(self.place(&read.thread, &view.namespace), &state)?;
         Ok(StateRead { snapshot })
     }
 
     async fn history(&mut self, read: &ReadHistory) -> Result<HistoryRead, Stop> {
-        if read.ns.is_some() || read.ns_raw.is_some() {
-            return Err(Lacking("states of nested graphs").into());
-        }
         self.stored()?;
-        let thread = self.thread(&read.thread, read.before.as_ref()).await?;
-        let states = thread.history(usize::MAX).await?;
+        let namespace = self.namespace(&read.thread, read.ns.as_deref(), read.ns_raw.as_deref());
+        let view = self
+            .view(&read.thread, namespace.await?, read.before.as_ref())
+            .await?;
+        let states = view.history().await?;
         let pick = usize::try_from(read.pick.unwrap_or(0)).unwrap_or(0);
         let picked = states.get(pick).and_then(|state| state.checkpoint);
-        self.save(read.save.as_deref(), picked);
-        let place = self.place(&read.thread);
+        self.save(read.save.as_deref(), &view.namespace, picked);
+        let place = self.place(&read.thread, &view.namespace);
         let shown = states.iter().map(|state| snapshot(place, state));
         let mut snapshots = shown.collect::<Result<Vec<_>, _>>()?;
         if let Some(filter) = &read.filter {
@@ -357,50 +355,70 @@ impl Session {
     }
 
     async fn update(&mut self, update: &spec::UpdateState) -> Result<Written, Stop> {
-        if update.ns.is_some() || update.ns_raw.is_some() {
-            return Err(Lacking("states of nested graphs").into());
-        }
         self.stored()?;
-        let thread = self.thread(&update.thread, update.at.as_ref()).await?;
-        let id = match update.as_node.as_deref() {
-            Some(END) if update.values.is_none() => thread.finish_waiting().await?,
-            Some(COPY) => thread.copy_checkpoint().await?,
-            author => {
-                let update = self.state_update(update.values.as_ref(), author)?;
-                thread.update(update).await?
+        let ns = self.namespace(
+            &update.thread,
+            update.ns.as_deref(),
+            update.ns_raw.as_deref(),
+        );
+        let view = self
+            .view(&update.thread, ns.await?, update.at.as_ref())
+            .await?;
+        let id = match (update.as_node.as_deref(), &view.graph) {
+            (Some(END), View::Root(thread)) if update.values.is_none() => {
+                thread.finish_waiting().await?
+            }
+            (Some(COPY), View::Root(thread)) => thread.copy_checkpoint().await?,
+            (author, graph) => {
+                let rules = self.built.rules.at(&view.namespace);
+                let update = self.state_update(rules, update.values.as_ref(), author)?;
+                match graph {
+                    View::Root(thread) => thread.update(update).await?,
+                    View::Nested(nested) => nested.update(update).await?,
+                }
             }
         };
-        Ok(self.updated(&update.thread, update.save.as_deref(), id))
+        Ok(self.written(&update.thread, &view.namespace, update.save.as_deref(), id))
     }
 
     async fn bulk(&mut self, bulk: &spec::Bulk) -> Result<Written, Stop> {
         self.stored()?;
         let thread = self.thread(&bulk.thread, None).await?;
         let one = |update: &spec::BulkUpdate| {
-            self.state_update(update.values.as_ref(), update.as_node.as_deref())
+            self.state_update(
+                &self.built.rules,
+                update.values.as_ref(),
+                update.as_node.as_deref(),
+            )
         };
         let lists = bulk.supersteps.iter();
         let lists = lists
             .map(|list| list.iter().map(one).collect())
             .collect::<Result<Vec<Vec<StateUpdate>>, Stop>>()?;
         let id = thread.update_all(lists).await?;
-        Ok(self.updated(&bulk.thread, bulk.save.as_deref(), id))
+        Ok(self.written(&bulk.thread, "", bulk.save.as_deref(), id))
     }
 
-    fn updated(&mut self, thread: &str, save: Option<&str>, id: CheckpointId) -> Written {
-        self.save(save, Some(id));
-        let checkpoint = self.place(thread).checkpoint("", id);
+    fn written(
+        &mut self,
+        thread: &str,
+        namespace: &str,
+        save: Option<&str>,
+        id: CheckpointId,
+    ) -> Written {
+        self.save(save, namespace, Some(id));
+        let checkpoint = self.place(thread, namespace).checkpoint(namespace, id);
         Written { checkpoint }
     }
 
     fn state_update(
         &self,
+        rules: &Rules,
         values: Option<&crate::expr::Expr>,
         author: Option<&str>,
     ) -> Result<StateUpdate, Stop> {
         let values = values.map(|values| values.eval(&self.env())).transpose()?;
         let writes = ops::writes(values.unwrap_or(Val::Json(Value::Null)))?;
-        let rules = &self.built.rules;
         Ok(match author {
             None => StateUpdate::new(rules.update(writes)),
             Some(START) => StateUpdate::new(rules.input(writes)).as_start(),
@@ -411,11 +429,11 @@ impl Session {
         })
     }
 
-    fn place<'a>(&'a self, thread: &'a str) -> Place<'a> {
+    fn place<'a>(&'a self, thread: &'a str, namespace: &'a str) -> Place<'a> {
         Place {
-            rules: &self.built.rules,
+            rules: self.built.rules.at(namespace),
             thread,
-            namespace: "",
+            namespace,
         }
     }
 
@@ -426,29 +444,143 @@ impl Session {
         }
     }
 
-    fn save(&mut self, name: Option<&str>, id: Option<CheckpointId>) {
+    fn save(&mut self, name: Option<&str>, namespace: &str, id: Option<CheckpointId>) {
         if let (Some(name), Some(id)) = (name, id) {
-            self.saved.insert(name.to_owned(), id);
+            self.saved
+                .insert(name.to_owned(), (namespace.to_owned(), id));
         }
     }
 
-    async fn thread(&self, name: &str, at: Option<&Ref>) -> Result<Thread<Json>, Stop> {
-        let thread = match &self.saver {
+    fn head(&self, name: &str) -> Thread<Json> {
+        match &self.saver {
             Some(saver) => self.built.graph.thread(saver, name),
             None => self.built.graph.detached(),
+        }
+    }
+
+    /// The thread to be run: as of a checkpoint of its own, or of a graph inside it.
+    async fn thread(&self, name: &str, at: Option<&Ref>) -> Result<Thread<Json>, Stop> {
+        let thread = self.head(name);
+        Ok(match at {
+            None => thread,
+            Some(Ref::Saved(saved)) => match self.saved.get(saved) {
+                Some((namespace, id)) if namespace.is_empty() => thread.at(*id),
+                Some((namespace, id)) => thread.at_nested(namespace.as_str(), *id),
+                None => return Err(no_checkpoint(at)),
+            },
+            Some(Ref::K(place)) => {
+                let id = place_in(&thread.history(usize::MAX).await?, *place);
+                thread.at(id.ok_or_else(|| no_checkpoint(at))?)
+            }
+        })
+    }
+
+    /// The namespace that an action is about.
+    async fn namespace(
+        &self,
+        thread: &str,
+        path: Option<&[String]>,
+        raw: Option<&str>,
+    ) -> Result<String, Stop> {
+        let Some(path) = path else {
+            return Ok(raw.unwrap_or_default().to_owned());
         };
-        let id = match at {
-            None => return Ok(thread),
-            Some(Ref::Saved(name)) => self.saved.get(name).copied(),
-            Some(Ref::K(place)) => place_in(&thread.history(usize::MAX).await?, *place),
+        let state = self.head(thread).state_nested().await?;
+        Ok(pick(&state, path).0)
+    }
+
+    /// A graph to be read, as of a checkpoint of its own.
+    async fn view(
+        &self,
+        thread: &str,
+        namespace: String,
+        at: Option<&Ref>,
+    ) -> Result<Viewed, Stop> {
+        let saved = match at {
+            Some(Ref::Saved(name)) => {
+                let saved = self.saved.get(name).cloned();
+                Some(saved.ok_or_else(|| no_checkpoint(at))?)
+            }
+            _ => None,
         };
-        let id = id.ok_or_else(|| Stop::Broken(format!("there is no checkpoint {at:?}").into()))?;
-        Ok(thread.at(id))
+        let namespace = saved
+            .as_ref()
+            .map_or(namespace, |(namespace, _)| namespace.clone());
+        let head = self.head(thread);
+        let graph = match namespace.is_empty() {
+            true => View::Root(head),
+            false => View::Nested(head.nested(namespace.as_str())?),
+        };
+        let head = Viewed { graph, namespace };
+        let id = match (at, saved) {
+            (None, _) => return Ok(head),
+            (Some(Ref::K(place)), _) => place_in(&head.history().await?, *place),
+            (Some(Ref::Saved(_)), saved) => saved.map(|(_, id)| id),
+        };
+        Ok(head.at(id.ok_or_else(|| no_checkpoint(at))?))
     }
 
     fn env(&self) -> Env {
         Env::new(Value::Object(Map::new()), self.world.counters.clone())
     }
+}
+
+/// A graph that is read.
+struct Viewed {
+    graph: View,
+    namespace: String,
+}
+
+enum View {
+    Root(Thread<Json>),
+    Nested(Nested),
+}
+
+impl Viewed {
+    fn at(self, id: CheckpointId) -> Self {
+        let graph = match self.graph {
+            View::Root(thread) => View::Root(thread.at(id)),
+            View::Nested(nested) => View::Nested(nested.at(id)),
+        };
+        Viewed { graph, ..self }
+    }
+
+    async fn state(&self, nested: bool) -> Result<superstep::Snapshot, RunError> {
+        match (&self.graph, nested) {
+            (View::Root(thread), false) => thread.state().await,
+            (View::Root(thread), true) => thread.state_nested().await,
+            (View::Nested(graph), false) => graph.state().await,
+            (View::Nested(graph), true) => graph.state_nested().await,
+        }
+    }
+
+    async fn history(&self) -> Result<Vec<superstep::Snapshot>, RunError> {
+        match &self.graph {
+            View::Root(thread) => thread.history(usize::MAX).await,
+            View::Nested(nested) => nested.history(usize::MAX).await,
+        }
+    }
+}
+
+fn no_checkpoint(at: Option<&Ref>) -> Stop {
+    Stop::Broken(format!("there is no checkpoint {at:?}").into())
+}
+
+/// The namespace and the checkpoint of the graph in the waiting task of this node, of its node, and so on.
+fn pick(state: &superstep::Snapshot, path: &[String]) -> (String, Option<CheckpointId>) {
+    let mut picked = (String::new(), state.checkpoint);
+    let mut inside = Some(state);
+    for name in path {
+        let tasks = inside.into_iter().flat_map(|state| &state.tasks);
+        let mut waiting = tasks.filter(|task| task.node == name.as_str() && !task.finished);
+        let Some(task) = waiting.next() else {
+            return (String::new(), None);
+        };
+        inside = task.nested.as_deref();
+        let namespace = task.namespace.clone().unwrap_or_default();
+        picked = (namespace, inside.and_then(|state| state.checkpoint));
+    }
+    picked
 }
 
 /// The newest checkpoint of a thread.

@@ -70,9 +70,14 @@ pub(super) fn snapshot(place: Place<'_>, read: &engine::Snapshot) -> Shown<Snaps
         .iter()
         .map(|state| task(place, state))
         .collect::<Shown<_>>()?;
+    let nothing = read.checkpoint.is_none() && !place.namespace.is_empty();
     Ok(Snapshot {
-        values: rules.seen(read.values.json()?),
+        values: match nothing {
+            true => json!({}),
+            false => rules.seen(read.values.json()?),
+        },
         next,
+        ns: (!place.namespace.is_empty()).then(|| namespace(place.namespace)),
         interrupts: tasks
             .iter()
             .flat_map(|task| task.interrupts.clone())
@@ -163,7 +168,22 @@ pub(super) fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskSta
             state.node
         ),
     };
-    let nested = place.rules.inside(&state.node).map(address);
+    let nested = match (
+        &state.nested,
+        &state.namespace,
+        place.rules.inside(&state.node),
+    ) {
+        (_, _, None) => None,
+        (Some(read), Some(namespace), Some(rules)) => {
+            let inside = Place {
+                rules,
+                thread: place.thread,
+                namespace,
+            };
+            Some(Nested::Expanded(Box::new(snapshot(inside, read)?)))
+        }
+        (_, _, Some(_)) => Some(Nested::Address(address(()))),
+    };
     let writes = state.writes.as_ref();
     Ok(TaskState {
         name: state.node.to_string(),
@@ -172,7 +192,7 @@ pub(super) fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskSta
         result: writes
             .map(|writes| result(place.rules, writes))
             .transpose()?,
-        state: nested.map(Nested::Address),
+        state: nested,
         id,
     })
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use superstep_channels::{ChannelSpec, Name};
 
 use super::compile::compile;
-use super::{Branch, Graph};
+use super::{Branch, Core, Graph};
 use crate::error::{BuildError, NodeError};
 use crate::executor::{Executor, InProcess};
 use crate::handler::{ErrorHandler, Rescue};
 use crate::migration::Migration;
 use crate::nested::Subgraph;
+use crate::nesting::Nesting;
 use crate::node::{ErasedNode, Handler, Node, Targets, erase};
 use crate::policy::Policy;
+use crate::run::Breakpoints;
 use crate::state::{Fields, Input, Reads, Schema, State};
 
 /// The description of a graph. Nothing is checked until [`build`](GraphBuilder::build), which reports all problems at once.
@@ -29,7 +31,13 @@ pub(super) struct Description {
     /// What the graph's state type reads.
     pub(super) state: Schema,
     pub(super) channels: Vec<ChannelSpec>,
+    pub(super) input: Option<Vec<Name>>,
     pub(super) output: Option<Vec<Name>>,
+    pub(super) nesting: Nesting,
+    pub(super) before: Breakpoints,
+    pub(super) after: Breakpoints,
+    /// The graphs that functions of nodes run.
+    pub(super) calls: Vec<(Name, Arc<Core>)>,
     pub(super) nodes: Vec<Declared>,
     pub(super) deferred: Vec<Name>,
     pub(super) entries: Vec<Name>,
@@ -60,7 +68,12 @@ impl<S: State> GraphBuilder<S> {
             version: 1,
             state: S::schema(),
             channels: Vec::new(),
+            input: None,
             output: None,
+            nesting: Nesting::PerCall,
+            before: Breakpoints::None,
+            after: Breakpoints::None,
+            calls: Vec::new(),
             nodes: Vec::new(),
             deferred: Vec::new(),
             entries: Vec::new(),
@@ -120,6 +133,36 @@ impl<S: State> GraphBuilder<S> {
     #[must_use]
     pub fn subgraph<T: State>(mut self, node: Node<T>, graph: &Graph<T>) -> Self {
         self.add(node.name().clone(), Arc::new(Subgraph(graph.clone())), None);
+        self
+    }
+
+    /// Says which graph the function of a node runs with [`Context::run`](crate::Context::run) (of several, the first), so that
+    /// states can show it and pictures draw it.
+    #[must_use]
+    pub fn calls<I, T>(mut self, node: Node<I>, graph: &Graph<T>) -> Self {
+        let call = (node.name().clone(), Arc::clone(&graph.core));
+        self.described.calls.push(call);
+        self
+    }
+
+    /// Says what this graph keeps when it runs inside another. As the outermost graph of a thread it keeps everything.
+    #[must_use]
+    pub fn nesting(mut self, nesting: Nesting) -> Self {
+        self.described.nesting = nesting;
+        self
+    }
+
+    /// Stops before a superstep that would run one of these nodes, unless a run says otherwise.
+    #[must_use]
+    pub fn stop_before(mut self, nodes: impl Into<Breakpoints>) -> Self {
+        self.described.before = nodes.into();
+        self
+    }
+
+    /// Stops after a superstep that ran one of these nodes, unless a run says otherwise.
+    #[must_use]
+    pub fn stop_after(mut self, nodes: impl Into<Breakpoints>) -> Self {
+        self.described.after = nodes.into();
         self
     }
 
@@ -220,6 +263,14 @@ impl<S: State> GraphBuilder<S> {
         decide: impl Fn(S) -> T + Send + Sync + 'static,
     ) -> Self {
         self.described.branches.push((None, erase_branch(decide)));
+        self
+    }
+
+    /// Limits what callers and enclosing graphs may give to these channels: input that writes another is refused,
+    /// and of an enclosing graph's channels only these are taken.
+    #[must_use]
+    pub fn input<C: Into<Name>>(mut self, channels: impl IntoIterator<Item = C>) -> Self {
+        self.described.input = Some(channels.into_iter().map(Into::into).collect());
         self
     }
 

@@ -10,6 +10,7 @@ use super::{ChannelIx, ChannelSet, Core, Exits, FormerNames, Join, NodeDef, Node
 use crate::error::{BuildError, Problem};
 use crate::migration::{Migration, first_name};
 use crate::policy::Policy;
+use crate::run::Breakpoints;
 use crate::state::Schema;
 
 /// Checks a description and makes the graph of it.
@@ -32,7 +33,7 @@ pub(super) fn compile(described: Description) -> Result<Core, BuildError> {
 fn index_nodes(described: &Description, problems: &mut Vec<Problem>) -> HashMap<Name, NodeIx> {
     let mut node_at = HashMap::new();
     for (at, Declared { name, .. }) in described.nodes.iter().enumerate() {
-        if name.is_empty() || name.starts_with("__") || name.contains(['|', ':']) {
+        if is_bad_name(name) {
             problems.push(Problem::BadName(name.clone()));
         }
         if node_at.insert(name.clone(), at).is_some() {
@@ -46,6 +47,12 @@ fn index_nodes(described: &Description, problems: &mut Vec<Problem>) -> HashMap<
         problems.push(Problem::NoEntry);
     }
     node_at
+}
+
+/// Names have a meaning in namespaces, where a number is that of a call.
+fn is_bad_name(name: &str) -> bool {
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || name.starts_with("__") || name.contains(['|', ':'])
 }
 
 /// All channels that the state, the nodes and the caller declare, each once, in the order of declaration.
@@ -260,6 +267,15 @@ fn assemble(
     problems: &mut Vec<Problem>,
 ) -> Core {
     let state = channels.of_schema(&described.state);
+    let input = described
+        .input
+        .map(|names| channels.named(&described.name, names, problems));
+    let unknown = |stops: &Breakpoints| stops.unknown_in(&node_at).cloned();
+    let stops = [unknown(&described.before), unknown(&described.after)];
+    problems.extend(stops.into_iter().flatten().map(Problem::UnknownBreakpoint));
+    let calls = described.calls.iter().map(|(node, _)| node);
+    let unknown = calls.filter(|node| !node_at.contains_key(*node));
+    problems.extend(unknown.cloned().map(Problem::UnknownSource));
     let output = match described.output {
         Some(names) => channels.named(&described.name, names, problems),
         None => state.clone(),
@@ -308,11 +324,17 @@ fn assemble(
             problems.push(Problem::UnknownPolicy(name.clone()));
         }
     }
+    let inside = |node: &Declared| {
+        let mut calls = described.calls.iter();
+        let called = calls.find(|(name, _)| *name == node.name);
+        let called = called.map(|(_, core)| Arc::clone(core));
+        node.run.inside().or(called)
+    };
     let nodes = described.nodes.into_iter().zip(wiring.nodes);
     let nodes: Vec<NodeDef> = nodes
         .map(|(node, exits)| {
-            let reads = match node.reads {
-                Some(names) => channels.named(&node.name, names, problems),
+            let reads = match &node.reads {
+                Some(names) => channels.named(&node.name, names.clone(), problems),
                 None => channels.of_schema(&node.run.schema()),
             };
             let handler = handler(&node.name).map(|handler| {
@@ -329,6 +351,7 @@ fn assemble(
                 key: first_name(&migration, &node.name),
                 policy: policy(&node.name),
                 payloads: payloads(&node.name),
+                inside: inside(&node),
                 name: node.name,
                 run: node.run,
                 exits,
@@ -354,8 +377,12 @@ fn assemble(
         node_at,
         joins: wiring.joins,
         entry: wiring.entry,
+        input,
         output,
         state,
+        nesting: described.nesting,
+        before: described.before,
+        after: described.after,
         executor: described.executor,
         former,
     }

@@ -19,9 +19,11 @@ use crate::error::{NodeError, RunError};
 use crate::executor::Executor;
 use crate::handler::ErrorHandler;
 use crate::migration::Former;
+use crate::nesting::Nesting;
 use crate::node::{ErasedNode, Target};
 use crate::policy::Policy;
 use crate::record::Proof;
+use crate::run::Breakpoints;
 use crate::state::{Fields, State};
 use crate::thread::Thread;
 
@@ -62,6 +64,13 @@ impl<S: State> Graph<S> {
 }
 
 impl<S> Graph<S> {
+    pub(crate) fn of(core: Arc<Core>) -> Self {
+        Graph {
+            core,
+            state: PhantomData,
+        }
+    }
+
     pub(crate) fn new(core: Core) -> Self {
         Graph {
             core: Arc::new(core),
@@ -123,6 +132,12 @@ pub(crate) struct Core {
     pub(crate) rank: Vec<u32>,
     pub(crate) joins: Vec<Join>,
     pub(crate) entry: Exits,
+    /// The channels that callers may write, if not all.
+    pub(crate) input: Option<ChannelSet>,
+    /// What it keeps inside another graph.
+    pub(crate) nesting: Nesting,
+    pub(crate) before: Breakpoints,
+    pub(crate) after: Breakpoints,
     /// The channels that callers and streams see.
     pub(crate) output: ChannelSet,
     /// The channels that the graph's state type reads; for JSON, the output.
@@ -175,6 +190,8 @@ pub(crate) struct NodeDef {
     pub(crate) policy: Option<Arc<Policy>>,
     /// What runs in its place when it failed for good, and what that reads.
     pub(crate) handler: Option<(Arc<ErrorHandler>, ChannelSet)>,
+    /// The graph that it is or runs.
+    pub(crate) inside: Option<Arc<Core>>,
 }
 
 /// Where a run goes from a node, or from the start.
@@ -215,6 +232,28 @@ impl Core {
             names: Arc::clone(&reads.names),
             values: reads.channels.iter().map(value).collect(),
         }
+    }
+
+    /// The graph that the parts of a namespace lead to from here.
+    pub(crate) fn inside<'a>(
+        self: &Arc<Self>,
+        mut parts: impl Iterator<Item = &'a str>,
+    ) -> Option<Arc<Core>> {
+        parts.try_fold(Arc::clone(self), |core, part| {
+            // The number of a call: the same graph as far as anybody said.
+            if part.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Some(core);
+            }
+            let key = part.split(':').next()?;
+            let node = core.nodes.iter().find(|node| node.key == key)?;
+            node.inside.clone()
+        })
+    }
+
+    /// Whether a caller may write a channel.
+    pub(crate) fn takes(&self, channel: ChannelIx) -> bool {
+        let input = self.input.as_ref();
+        input.is_none_or(|input| input.channels.contains(&channel))
     }
 
     /// The name of a node that was planned.

@@ -7,13 +7,14 @@ use superstep_checkpoint::{
     CheckpointId, Checkpointer, Commit, Place, SaveError, Seen, StoredTask, decode_log, encode_log,
 };
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::Run;
 use crate::durability::Durability;
 use crate::error::{RunError, stored};
 use crate::graph::ChannelIx;
+use crate::nesting::Nesting;
 
 /// How many saves may be outstanding behind a run.
 const OUTSTANDING: usize = 8;
@@ -43,6 +44,10 @@ struct Exit {
 enum Save {
     Commits(Vec<Commit>),
     Tasks(Seen, CheckpointId, Vec<StoredTask>),
+    /// Nothing: what stands before it is stored.
+    Mark(oneshot::Sender<()>),
+    /// Nothing, and nothing comes after it.
+    End,
 }
 
 impl Save {
@@ -50,6 +55,12 @@ impl Save {
         match self {
             Save::Commits(commits) => saver.commit(place, commits).await,
             Save::Tasks(seen, base, tasks) => saver.save_tasks(place, seen, base, tasks).await,
+            Save::End => Ok(()),
+            Save::Mark(reached) => {
+                // Nobody waits any more.
+                let _ = reached.send(());
+                Ok(())
+            }
         }
     }
 }
@@ -67,6 +78,9 @@ impl Backlog {
         let (saves, mut queue) = mpsc::channel::<Save>(OUTSTANDING);
         let worker = runtime.spawn(async move {
             while let Some(save) = queue.recv().await {
+                if let Save::End = save {
+                    break;
+                }
                 save.make(&*saver, &place).await?;
             }
             Ok(())
@@ -76,7 +90,8 @@ impl Backlog {
 
     /// Waits until everything is stored; the error of the first save that failed.
     async fn finish(self) -> Result<(), RunError> {
-        drop(self.saves);
+        // Tasks that somebody keeps alive still hold the queue, so it is told to end. A worker that ended by itself hears nothing.
+        let _ = self.saves.send(Save::End).await;
         let ended = self.worker.await;
         // The worker awaits the checkpointer only: it panics if that does, and ends early with its runtime.
         ended.map_err(|lost| {
@@ -89,14 +104,42 @@ impl Backlog {
     }
 }
 
+/// What is stored behind a run, for graphs nested in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Behind(Option<mpsc::Sender<Save>>);
+
+impl Behind {
+    /// Waits until what the run has done so far is stored. If it cannot be, the run will say so.
+    pub(crate) async fn catch_up(&self) {
+        if let Some(saves) = &self.0 {
+            let (mark, reached) = oneshot::channel();
+            if saves.send(Save::Mark(mark)).await.is_ok() {
+                let _ = reached.await;
+            }
+        }
+    }
+}
+
 impl Run {
+    /// What is stored behind this run.
+    pub(super) fn behind(&self) -> Behind {
+        Behind(
+            self.unsaved
+                .backlog
+                .as_ref()
+                .map(|backlog| backlog.saves.clone()),
+        )
+    }
+
     pub(super) fn stores_at_exit(&self) -> bool {
         self.scope.durability == Durability::Exit && self.scope.saver.is_some()
     }
 
     /// Whether the run, once it is done, need not have been stored: what it led to stands with the task around it.
     pub(super) fn leaves_no_trace(&self) -> bool {
-        self.stores_at_exit() && !self.place.namespace.is_empty()
+        self.stores_at_exit()
+            && !self.place.namespace.is_empty()
+            && self.core.nesting != Nesting::PerThread
     }
 
     /// Stores checkpoints, and tells what was kept until they are.

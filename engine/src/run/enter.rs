@@ -79,10 +79,24 @@ impl Run {
         self.abandon();
         let core = Arc::clone(&self.core);
         let done = route(&core, &self.cells, &core.entry, input);
-        self.start_is_due = Some(done.map_err(|error| self.not_in_graph(error))?);
+        let done = done.map_err(|error| self.not_in_graph(error))?;
+        self.check_input(&done)?;
+        self.start_is_due = Some(done);
         let waiting = self.commit(Source::Input, Vec::new())?;
         let applied = self.start()?;
         self.store(waiting.into_iter().chain(applied)).await
+    }
+
+    /// Whether the input writes nothing but what callers may write.
+    fn check_input(&self, done: &Done) -> Result<(), RunError> {
+        let mut channels = done.writes.iter().map(|(channel, _)| *channel);
+        match channels.find(|channel| !self.core.takes(*channel)) {
+            None => Ok(()),
+            Some(channel) => Err(RunError::NotInput {
+                graph: self.core.name.clone(),
+                channel: self.core.channels[channel].name().clone(),
+            }),
+        }
     }
 
     /// Applies input that is due, as the result of the hidden start task.
@@ -140,6 +154,8 @@ impl Run {
     /// such a fork, nothing has gone on from it, and it serves as it is.
     async fn replay(&mut self) -> Result<(), RunError> {
         self.records.clear();
+        self.scope.answers = Arc::default();
+        self.replays = true;
         for edit in self.stored_results().await?.edits {
             self.take_edit(self.next_edit(), edit)?;
         }

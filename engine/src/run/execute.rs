@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use superstep_channels::Name;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -32,6 +33,10 @@ pub(super) struct Finished {
 pub(super) enum Ended {
     Done(Done),
     Asked(Vec<Ask>),
+    /// A graph inside stopped at a breakpoint.
+    Stopped(Vec<Name>),
+    /// It ends the graph with an update of the graph around.
+    Parent(Box<Update>),
     Failed(TaskError),
     /// It failed for good with this error, and its error handler runs in its place.
     Rescued(String),
@@ -122,6 +127,9 @@ impl Run {
     fn scope_of_tasks(&self) -> Scope {
         Scope {
             parents: self.lineage(),
+            stands_on: self.exit_parent(),
+            replays: self.replays,
+            behind: self.behind(),
             ..self.scope.clone()
         }
     }
@@ -209,6 +217,11 @@ impl Run {
     fn finish(&self, task: &Planned, outcome: TaskOutcome) -> Finished {
         let ended = match outcome {
             TaskOutcome::Asked(asks) => Ended::Asked(asks),
+            TaskOutcome::Stopped(nodes) => Ended::Stopped(nodes),
+            TaskOutcome::Done(Update {
+                parent: Some(update),
+                ..
+            }) => Ended::Parent(update),
             TaskOutcome::Failed(error) => self.failed(task, error),
             TaskOutcome::Done(update) => match self.route(task, update) {
                 Ok(done) => Ended::Done(done),
@@ -278,7 +291,8 @@ impl Run {
     ) -> Result<ControlFlow<Stop, Vec<Settled>>, RunError> {
         let live = self.live_values(&results);
         let mut done = Vec::with_capacity(results.len());
-        let (mut asks, mut failures) = (Vec::new(), Vec::new());
+        let (mut asks, mut failures, mut stops) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parent = None;
         for Finished { task, ended, .. } in results {
             match ended {
                 Ended::Done(result) => done.push(Settled {
@@ -292,6 +306,11 @@ impl Run {
                     failed: Some(error),
                 }),
                 Ended::Asked(asked) => asks.extend(asked),
+                Ended::Stopped(nodes) => stops.extend(nodes),
+                Ended::Parent(update) => {
+                    let node = task.name;
+                    parent = parent.or(Some(Stop::Parent { node, update }));
+                }
                 Ended::Failed(error) => failures.push(Failure {
                     node: task.name.clone(),
                     task: task.id,
@@ -304,6 +323,14 @@ impl Run {
         }
         if !failures.is_empty() {
             return Err(RunError::Tasks(failures));
+        }
+        if let Some(parent) = parent {
+            return Ok(ControlFlow::Break(parent));
+        }
+        if asks.is_empty()
+            && let Some(stop) = self.stop_at(stops)
+        {
+            return Ok(ControlFlow::Break(stop));
         }
         if asks.is_empty() {
             return Ok(ControlFlow::Continue(done));

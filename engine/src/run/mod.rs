@@ -26,11 +26,13 @@ use crate::context::Scope;
 use crate::durability::Durability;
 use crate::error::{ReadError, RunError};
 use crate::event::{Event, Modes};
-use crate::graph::Core;
+use crate::graph::{Core, NodeIx};
 use crate::record::{Done, Record};
 use crate::state::{Fields, Input};
+use crate::update::Update;
 
 use apply::Routing;
+pub(crate) use durable::Behind;
 use durable::Unsaved;
 use edit::Edit;
 pub(crate) use enter::Enter;
@@ -78,6 +80,8 @@ pub(crate) struct Run {
     held: Vec<(Modes, Event)>,
     /// Supersteps taken in this run.
     taken: u32,
+    /// The tasks of the first superstep run anew, with all that is nested in them.
+    replays: bool,
     /// The first superstep of a run without new input passes its breakpoints.
     passes_breakpoint: bool,
 }
@@ -87,8 +91,9 @@ pub(crate) struct Run {
 pub(crate) struct Options {
     pub(crate) limit: u32,
     pub(crate) durability: Durability,
-    pub(crate) before: Breakpoints,
-    pub(crate) after: Breakpoints,
+    /// Where to stop, if not where the graph says.
+    pub(crate) before: Option<Breakpoints>,
+    pub(crate) after: Option<Breakpoints>,
 }
 
 /// Supersteps a run may take unless it says otherwise.
@@ -99,8 +104,8 @@ impl Default for Options {
         Options {
             limit: DEFAULT_LIMIT,
             durability: Durability::Sync,
-            before: Breakpoints::None,
-            after: Breakpoints::None,
+            before: None,
+            after: None,
         }
     }
 }
@@ -108,7 +113,10 @@ impl Default for Options {
 impl Options {
     /// Whether the graph has the nodes that the options name.
     pub(crate) fn check(&self, core: &Core) -> Result<(), RunError> {
-        let unknown = self.before.unknown(core).or(self.after.unknown(core));
+        let stops = self.before.iter().chain(&self.after);
+        let unknown = stops
+            .filter_map(|stops| stops.unknown_in(&core.node_at))
+            .next();
         unknown.map_or(Ok(()), |node| {
             Err(RunError::UnknownBreakpoint {
                 graph: core.name.clone(),
@@ -140,12 +148,10 @@ impl Breakpoints {
     }
 
     /// The first node that is named but not there.
-    fn unknown(&self, core: &Core) -> Option<&Name> {
+    pub(crate) fn unknown_in(&self, nodes: &HashMap<Name, NodeIx>) -> Option<&Name> {
         match self {
             Breakpoints::None | Breakpoints::All => None,
-            Breakpoints::Nodes(names) => {
-                names.iter().find(|name| !core.node_at.contains_key(*name))
-            }
+            Breakpoints::Nodes(names) => names.iter().find(|name| !nodes.contains_key(*name)),
         }
     }
 
@@ -170,6 +176,12 @@ pub(crate) enum Stop {
     Paused(Vec<Ask>),
     /// These nodes are due, or ran, and have a breakpoint.
     Breakpoint(Vec<Name>),
+    /// A node ended the graph with an update of the graph around.
+    Parent {
+        /// The node.
+        node: Name,
+        update: Box<Update>,
+    },
 }
 
 impl Run {
@@ -208,14 +220,10 @@ impl Run {
             ControlFlow::Break(stop) => return Ok(Some(stop)),
         };
         let ran = results.iter().map(|settled| &settled.task);
-        let ran = self.options.after.hits(ran);
+        let after = self.options.after.as_ref().unwrap_or(&self.core.after);
+        let ran = after.hits(ran);
         self.settle(results).await?;
         self.breakpoint_after(ran)
-    }
-
-    /// Whether the place holds no checkpoint yet.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.base.is_none()
     }
 
     /// The state as the type that the graph was made for.
@@ -244,7 +252,8 @@ impl Run {
         if std::mem::take(&mut self.passes_breakpoint) {
             return None;
         }
-        self.stop_at(self.options.before.hits(tasks))
+        let before = self.options.before.as_ref().unwrap_or(&self.core.before);
+        self.stop_at(before.hits(tasks))
     }
 
     fn breakpoint_after(&self, ran: Vec<Name>) -> Result<Option<Stop>, RunError> {
@@ -259,7 +268,10 @@ impl Run {
         if nodes.is_empty() {
             return None;
         }
-        self.tell_paused(&[]);
+        // A nested graph stops the graphs around it: the outermost tells.
+        if self.place.namespace.is_empty() {
+            self.tell_paused(&[]);
+        }
         Some(Stop::Breakpoint(nodes))
     }
 }

@@ -40,6 +40,23 @@ impl Run {
         Ok(run)
     }
 
+    /// Opens a place as if nothing were there: what it runs opens a branch from the root.
+    pub(crate) async fn open_anew(
+        core: Arc<Core>,
+        place: Place,
+        scope: Scope,
+        options: Options,
+    ) -> Result<Run, RunError> {
+        let mut run = Run::fresh(core, place, scope, options);
+        if let Some(saver) = run.scope.saver.clone()
+            && let Some(newest) = saver.load(&run.place, None).await?
+        {
+            run.newest = Some(newest.newest);
+            run.saves = newest.saves;
+        }
+        Ok(run)
+    }
+
     /// Opens a place to update its state by hand: what waits at the checkpoint is known, but edits are left behind.
     pub(crate) async fn open_to_update(
         core: Arc<Core>,
@@ -136,6 +153,7 @@ impl Run {
             unsaved: Unsaved::default(),
             held: Vec::new(),
             taken: 0,
+            replays: false,
             passes_breakpoint: false,
         }
     }
@@ -148,6 +166,11 @@ impl Run {
         self.base = Some(loaded.id);
         self.parent = loaded.parent;
         self.source = header.source;
+        // Whoever opens a nested graph by itself does not know what is around it; its checkpoint does.
+        if self.scope.task.is_none() {
+            self.scope.task = header.task;
+            self.scope.parents = header.parents.into();
+        }
         self.ran = header.ran.into_iter().map(Name::from).collect();
         self.step = step(header.step).map_err(self.unreadable("its header"))?;
         for (name, stored) in &loaded.channels {

@@ -12,6 +12,7 @@ use super::execute::{Ended, Finished};
 use super::open::Logs;
 use super::plan::{Path, Planned, task_id};
 use super::{Run, START};
+use crate::context::nested_namespace;
 use crate::error::RunError;
 use crate::graph::ChannelIx;
 use crate::record::{Done, Record, RecordState, load_done};
@@ -215,7 +216,17 @@ impl Run {
             error: result.and_then(|(record, _)| record.error.clone()),
             writes: done.map(|done| self.named(done)),
             finished: done.is_some(),
+            namespace: self.namespace_in(task),
+            nested: None,
         }
+    }
+
+    /// The namespace of the graph inside a task.
+    fn namespace_in(&self, task: &Planned) -> Option<String> {
+        let node = self.core.nodes.get(task.node)?;
+        let inside = node.inside.as_ref()?;
+        let around = &self.place.namespace;
+        Some(nested_namespace(around, &node.key, task.id, inside.nesting))
     }
 
     /// A result's writes by name.

@@ -55,6 +55,7 @@ impl Run {
         let tasks = self.records_of(&results)?;
         let put_off = self.stores_at_exit().then(|| results.clone());
         self.note_ran(&results);
+        self.replays = false;
         let core = Arc::clone(&self.core);
         let nowhere = Exits::default();
         let applied = results.into_iter().map(|settled| Applied {
@@ -231,6 +232,7 @@ impl Run {
             next: self.next_names(),
             ran: self.ran.iter().map(ToString::to_string).collect(),
             parents: self.scope.parents.to_vec(),
+            task: self.scope.task,
         };
         header.seal().map_err(|error| RunError::Stored {
             what: "a checkpoint's header cannot be stored".into(),
@@ -399,14 +401,16 @@ impl Run {
     fn pending_record(&self, finished: &Finished) -> Result<Record, RunError> {
         let state = match &finished.ended {
             Ended::Done(done) => store_done(&self.core, done, false)?,
-            Ended::Asked(_) | Ended::Failed(_) => RecordState::Open,
+            Ended::Asked(_) | Ended::Stopped(_) | Ended::Parent(_) | Ended::Failed(_) => {
+                RecordState::Open
+            }
             Ended::Rescued(_) => RecordState::Failed,
         };
         let mut record = self.describe(&finished.task, state);
         let rejected = self.scope.rejected();
         record.answers.retain(|(id, _)| !rejected.contains(id));
         match &finished.ended {
-            Ended::Done(_) => {}
+            Ended::Done(_) | Ended::Stopped(_) | Ended::Parent(_) => {}
             Ended::Asked(asks) => record.asks.clone_from(asks),
             Ended::Failed(error) => record.error = Some(error.to_string()),
             Ended::Rescued(error) => record.error = Some(error.clone()),

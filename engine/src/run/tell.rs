@@ -87,6 +87,7 @@ impl Run {
             let (writes, error, asks) = match &finished.ended {
                 Ended::Done(done) => (self.named(done), None, Vec::new()),
                 Ended::Asked(asks) => (Vec::new(), None, asks.clone()),
+                Ended::Stopped(_) | Ended::Parent(_) => (Vec::new(), None, Vec::new()),
                 Ended::Failed(error) => (Vec::new(), Some(error.to_string()), Vec::new()),
                 Ended::Rescued(error) => (Vec::new(), Some(error.clone()), Vec::new()),
             };
