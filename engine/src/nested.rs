@@ -35,7 +35,7 @@ enum From {
 pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<End, RunError> {
     let place = cx.next_nested_place(core.nesting);
     let mut scope = Scope {
-        task: Some(cx.task()),
+        task: Some((cx.task(), cx.step())),
         ..cx.scope().clone()
     };
     if core.nesting == Nesting::Unstored {
@@ -136,26 +136,38 @@ async fn is_on_the_way(
     let unsaved = scope.stands_on != Some(*now);
     let mut child = None;
     let mut next = scope.stands_on;
-    // Parents are older than their children.
+    // Parents and what is copied are older than their children and copies.
     while let Some(id) = next.filter(|id| id > made_on) {
         let listed = saver.list(around, Some(id.next()), 1).await?.pop();
-        child = listed.filter(|found| found.id == id);
-        next = child.as_ref().and_then(|found| found.parent);
+        let Some(listed) = listed.filter(|found| found.id == id) else {
+            return Ok(false);
+        };
+        let header = open_header(&listed, around)?;
+        // A copy stands for what it is a copy of.
+        next = header.copy_of.or(listed.parent);
+        child = Some((id, header));
     }
-    if next != Some(*made_on) {
+    if next != Some(*made_on) || left.task.is_none() {
         return Ok(false);
     }
-    let Some(child) = child else {
+    let listed = saver.list(around, Some(made_on.next()), 1).await?.pop();
+    if let (Some(listed), Some((_, step))) = (listed, left.task)
+        && open_header(&listed, around)?.step >= step
+    {
+        // Of several supersteps that were stored as one, an earlier one.
+        return Ok(true);
+    }
+    let Some((child, header)) = child else {
         return Ok(unsaved);
     };
-    if let Source::Fork | Source::Update = open_header(&child, around)?.source {
+    if let Source::Fork | Source::Update = header.source {
         return Ok(false);
     }
     let tasks = saver.tasks(around, *made_on).await?;
-    let mut led_there = tasks.iter().filter(|task| task.child == Some(child.id));
+    let mut led_there = tasks.iter().filter(|task| task.child == Some(child));
     // Of a run that was stored at its end no tasks are known; whatever it did led there.
     let unknown = led_there.clone().next().is_none();
-    Ok(unknown || led_there.any(|task| Some(task.id) == left.task))
+    Ok(unknown || led_there.any(|task| left.task.is_some_and(|(left, _)| left == task.id)))
 }
 
 fn open_header(listed: &Listed, place: &Place) -> Result<Header, RunError> {

@@ -33,6 +33,8 @@ pub(super) struct Events<'a> {
     at_exit: Option<Found>,
     /// The latest values of each graph.
     values: HashMap<String, Value>,
+    /// The checkpoint that was told of first in each namespace, and its parent.
+    first: HashMap<String, (Option<CheckpointId>, Option<CheckpointId>)>,
     /// The checkpoints that were told of, by namespace and superstep.
     told: Vec<(String, CheckpointId, i64)>,
     /// Questions that came up to the outermost graph.
@@ -67,6 +69,7 @@ impl<'a> Events<'a> {
             forks,
             at_exit,
             values: HashMap::new(),
+            first: HashMap::new(),
             told: Vec::new(),
             asks: Vec::new(),
             stands: HashMap::new(),
@@ -227,14 +230,19 @@ impl<'a> Events<'a> {
             snapshot.id = Some(self.of_step(namespace, id, read.step).0);
             self.told.push((namespace.to_owned(), id, read.step));
         }
-        if let Some(found) = &self.at_exit
-            && namespace.is_empty()
-            && read.checkpoint > found.newest
+        // What these events say in the reference; what is stored has the checkpoint that was found.
+        let found = match (&self.at_exit, namespace) {
+            (Some(found), "") => Some((found.newest, found.parent)),
+            _ => self.first.get(namespace).copied(),
+        };
+        let of_id = |id| self.of_step(namespace, id, 0).1;
+        if let Some((newest, parent)) = found
+            && read.checkpoint > newest
         {
-            // What these events say in the reference; what is stored has the checkpoint that was found.
-            let raw = |id| self.of_step(namespace, id, 0).1;
-            snapshot.parent = found.parent.map(raw);
+            snapshot.parent = parent.map(of_id);
         }
+        let first = (read.checkpoint, read.parent);
+        self.first.entry(namespace.to_owned()).or_insert(first);
         for (shown, (ns, id)) in snapshot.parents.iter_mut().zip(&read.parents) {
             if let Some(around) = self.stands.get(ns) {
                 shown.id = self.of_step(ns, *id, around.step).0;

@@ -103,6 +103,7 @@ impl Run {
             Some(done) => vec![self.start_record(done)?],
             None => Vec::new(),
         };
+        self.copy_of = self.base;
         self.base = self.parent;
         let commit = self.commit(Source::Fork, tasks)?;
         self.store_updates(commit.into_iter().collect()).await

@@ -60,6 +60,8 @@ pub(crate) struct Run {
     source: superstep_checkpoint::Source,
     /// The superstep that ended there.
     step: i64,
+    /// The checkpoint that the next one is a copy of.
+    copy_of: Option<CheckpointId>,
     /// The nodes that ran last on the way there, by name.
     ran: Vec<Name>,
     cells: Vec<Box<dyn Channel>>,

@@ -145,6 +145,7 @@ impl Run {
             parent: None,
             source: Source::Input,
             step: -2,
+            copy_of: None,
             ran: Vec::new(),
             records: HashMap::new(),
             edits: Vec::new(),

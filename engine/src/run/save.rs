@@ -232,6 +232,7 @@ impl Run {
             next: self.next_names(),
             ran: self.ran.iter().map(ToString::to_string).collect(),
             parents: self.scope.parents.to_vec(),
+            copy_of: self.copy_of,
             task: self.scope.task,
         };
         header.seal().map_err(|error| RunError::Stored {

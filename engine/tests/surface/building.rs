@@ -35,12 +35,12 @@ fn every_problem_is_reported_at_once() {
     insta::assert_snapshot!(error, @"
     graph `broken` cannot be built:
     - node `a` is declared twice
-    - `__hidden` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`
-    - `pipe|colon:` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`
-    - `` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`
+    - `__hidden` cannot be a name: names are no numbers and not empty, do not begin with `__`, and hold no `|` or `:`
+    - `pipe|colon:` cannot be a name: names are no numbers and not empty, do not begin with `__`, and hold no `|` or `:`
+    - `` cannot be a name: names are no numbers and not empty, do not begin with `__`, and hold no `|` or `:`
     - no entry: say with `entry` which node runs first
     - channel `lines` is declared as `lines: Reduce<Vec<String>>` and as `lines: LastValue<u32>`
-    - `__private` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`
+    - `__private` cannot be a name: names are no numbers and not empty, do not begin with `__`, and hold no `|` or `:`
     - an edge leads to `to nowhere`, which is no node
     - an edge leaves `from nowhere`, which is no node
     - an edge leaves `branch from nowhere`, which is no node

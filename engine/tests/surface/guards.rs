@@ -156,6 +156,7 @@ async fn forged(step: i64, next: &[&str]) -> MemoryCheckpointer {
         next: next.iter().map(|name| name.to_string()).collect(),
         ran: Vec::new(),
         parents: Vec::new(),
+        copy_of: None,
         task: None,
     };
     let commit = Commit {
