@@ -6,6 +6,7 @@
 mod body;
 mod build;
 mod channels;
+mod entry;
 mod events;
 mod fault;
 mod policies;
@@ -33,11 +34,15 @@ struct Lacking(&'static str);
 
 /// Performs a case and adds one result per action, its ids as [tokens](crate::ids::token).
 pub fn perform(case: &Case, results: &mut Vec<Outcome>) -> Result<(), BoxError> {
-    let Spec::Graph(spec) = &case.spec else {
-        return Err(Lacking("functional entries").into());
+    let world = World::new(match &case.spec {
+        Spec::Graph(graph) => &graph.graphs,
+        Spec::Entry(entry) => &entry.graphs,
+    });
+    let built = match &case.spec {
+        Spec::Graph(graph) => build::root(graph, &world),
+        Spec::Entry(entry) => entry::root(entry, &world),
     };
-    let world = World::new(spec);
-    let built = match build::root(spec, &world) {
+    let built = match built {
         Ok(built) => built,
         Err(Refusal::Invalid) => {
             let compile_error = "InvalidGraph".to_owned();

@@ -20,6 +20,7 @@ use crate::error::{RunError, TaskError};
 use crate::event::{Event, Modes, Sink};
 use crate::executor::Task;
 use crate::graph::{Core, Graph};
+use crate::journal::Journal;
 use crate::nested;
 use crate::nesting::Nesting;
 use crate::run::Behind;
@@ -42,6 +43,8 @@ struct Inner {
     watched: bool,
     graph: Arc<Core>,
     scope: Arc<Scope>,
+    /// Who called it, if it is a routine.
+    caller: Option<Context>,
     scratch: Mutex<Scratch>,
 }
 
@@ -52,6 +55,8 @@ pub(crate) struct Scope {
     pub(crate) sink: Sink,
     pub(crate) limit: u32,
     pub(crate) durability: Durability,
+    /// Results within tasks.
+    pub(crate) journal: Journal,
     /// Answers that were given but not used up yet.
     pub(crate) answers: Arc<HashMap<AskId, Answered>>,
     /// The enclosing graphs' namespaces and checkpoints, outermost first.
@@ -94,6 +99,11 @@ impl Scope {
 struct Scratch {
     questions: u32,
     calls: u32,
+    /// How many steps were taken, and how many routines called.
+    steps: u32,
+    routines: u32,
+    /// Routines that were called and are to be run.
+    called: Vec<BoxFuture<'static, ()>>,
     asks: Vec<Ask>,
     failure: Option<TaskError>,
     stopped: Option<Vec<Name>>,
@@ -132,6 +142,32 @@ impl Context {
             watched,
             graph: Arc::clone(&task.graph),
             scope,
+            caller: None,
+            scratch: Mutex::default(),
+        }))
+    }
+
+    /// The context of an attempt at a routine that this task called.
+    pub(crate) fn of_call(&self, id: TaskId, routine: &Name, attempt: u32, watched: bool) -> Self {
+        let Inner {
+            place,
+            step,
+            graph,
+            scope,
+            ..
+        } = &*self.0;
+        Context(Arc::new(Inner {
+            task: id,
+            node: routine.clone(),
+            // A routine is no node.
+            at: usize::MAX,
+            place: place.clone(),
+            step: *step,
+            attempt,
+            watched,
+            graph: Arc::clone(graph),
+            scope: Arc::clone(scope),
+            caller: Some(self.clone()),
             scratch: Mutex::default(),
         }))
     }
@@ -157,7 +193,7 @@ impl Context {
     }
 
     /// The number of the superstep.
-    pub fn step(&self) -> i64 {
+    pub fn superstep(&self) -> i64 {
         self.0.step
     }
 
@@ -334,20 +370,80 @@ impl Context {
 
     /// Leaves word why the node stops, and never returns: the engine drops the node.
     pub(crate) async fn park<T>(&self, why: Parked) -> T {
-        {
-            let mut scratch = self.scratch();
-            match why {
-                Parked::Asks(asks) => scratch.asks.extend(asks),
-                Parked::Failed(error) => scratch.failure = Some(error),
-                Parked::Stopped(nodes) => scratch.stopped = Some(nodes),
-                Parked::Returned(update) => scratch.returned = Some(update),
-            }
-            // The node may poll this from a task of its own making.
-            if let Some(waker) = &scratch.waker {
-                waker.wake_by_ref();
-            }
-        }
+        self.leave(why);
         pending().await
+    }
+
+    /// Leaves word to who called this routine.
+    pub(crate) fn leave_to_caller(&self, why: Parked) {
+        if let Some(caller) = &self.0.caller {
+            caller.leave(why);
+        }
+    }
+
+    /// Leaves word why the node stops.
+    pub(crate) fn leave(&self, why: Parked) {
+        let mut scratch = self.scratch();
+        match why {
+            Parked::Asks(asks) => scratch.asks.extend(asks),
+            Parked::Failed(error) => scratch.failure = Some(error),
+            Parked::Stopped(nodes) => scratch.stopped = Some(nodes),
+            Parked::Returned(update) => scratch.returned = Some(update),
+        }
+        // The node may poll this from a task of its own making.
+        if let Some(waker) = &scratch.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether the node stopped.
+    pub(crate) fn is_parked(&self) -> bool {
+        let scratch = self.scratch();
+        let Scratch {
+            asks,
+            failure,
+            stopped,
+            returned,
+            ..
+        } = &*scratch;
+        failure.is_some() || returned.is_some() || stopped.is_some() || !asks.is_empty()
+    }
+
+    pub(crate) fn next_step(&self) -> u32 {
+        let mut scratch = self.scratch();
+        scratch.steps += 1;
+        scratch.steps - 1
+    }
+
+    pub(crate) fn next_call(&self) -> u32 {
+        let mut scratch = self.scratch();
+        scratch.routines += 1;
+        scratch.routines - 1
+    }
+
+    /// Hands a routine to the attempt, which runs it.
+    pub(crate) fn start_call(&self, running: BoxFuture<'static, ()>) {
+        self.sign_of_life();
+        let mut scratch = self.scratch();
+        scratch.called.push(running);
+        if let Some(waker) = &scratch.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(crate) fn take_called(&self) -> Vec<BoxFuture<'static, ()>> {
+        std::mem::take(&mut self.scratch().called)
+    }
+
+    pub(crate) fn tell(&self, modes: Modes, event: impl FnOnce() -> Event) {
+        self.0.scope.sink.emit(modes, &self.0.place, event);
+    }
+
+    pub(crate) fn tell_cache_failed(&self, name: &Name, error: String) {
+        self.tell(Modes::TASKS, || Event::CacheFailed {
+            node: name.clone(),
+            error,
+        });
     }
 
     pub(crate) fn register(&self, waker: &Waker) {

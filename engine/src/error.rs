@@ -331,6 +331,24 @@ pub enum TaskError {
     /// Its update has a write that its channel refuses, by type or together with the node's other writes.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A step or a call in another order than when its results were stored.
+    #[error(
+        "it now comes to `{now}` where `{found}` is stored: steps and calls must come in the same order every time"
+    )]
+    Changed {
+        /// What is stored.
+        found: String,
+        /// What the task came to.
+        now: Name,
+    },
+    /// The result of a step or a routine cannot be stored or read back.
+    #[error("the result of `{name}` cannot be kept: {reason}")]
+    Journal {
+        /// The step or routine.
+        name: Name,
+        /// Why.
+        reason: String,
+    },
     /// An attempt reached a time limit of its node's policy.
     #[error("{limit} {} s", after.as_secs_f64())]
     TimedOut {

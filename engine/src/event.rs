@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures::task::AtomicWaker;
-use superstep_channels::{Name, Write};
+use superstep_channels::{Name, Value, Write};
 use superstep_checkpoint::{Place, TaskId};
 
 use crate::ask::Ask;
@@ -104,6 +104,30 @@ pub enum Event {
         /// The number of its superstep.
         step: i64,
     },
+    /// A node called a routine. ([`Modes::TASKS`])
+    Called {
+        /// The routine's task.
+        task: TaskId,
+        /// The routine.
+        routine: Name,
+        /// What it was called with.
+        argument: Value,
+        /// The number of the superstep.
+        step: i64,
+    },
+    /// A routine returned. ([`Modes::TASKS`], [`Modes::UPDATES`]) One that asks or fails ends as a task does.
+    Returned {
+        /// The routine's task.
+        task: TaskId,
+        /// The routine.
+        routine: Name,
+        /// What it gave.
+        value: Value,
+        /// The result was kept for an equal argument; it did not run.
+        cached: bool,
+        /// The number of the superstep.
+        step: i64,
+    },
     /// A kept result could not be looked up or kept; the node runs as if there were none. ([`Modes::TASKS`])
     CacheFailed {
         /// The node.
@@ -128,6 +152,8 @@ impl Event {
                 Modes::TASKS
             }
             Event::Checkpoint(_) => Modes::CHECKPOINTS,
+            Event::Called { .. } => Modes::TASKS,
+            Event::Returned { .. } => Modes::TASKS | Modes::UPDATES,
             Event::Paused(_) => Modes::UPDATES | Modes::VALUES,
         }
     }

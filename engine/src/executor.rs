@@ -75,9 +75,9 @@ impl fmt::Debug for Task {
 
 /// How a task ended.
 #[derive(Debug)]
-pub enum TaskOutcome {
+pub enum TaskOutcome<T = Update> {
     /// The node returned.
-    Done(Update),
+    Done(T),
     /// The node waits for answers; it starts from the top when they are there.
     Asked(Vec<Ask>),
     /// A graph inside the node stopped at a breakpoint before or after these of its nodes.

@@ -13,6 +13,9 @@
 //! | many tasks of one node, each with its own input | [`Update::send`] |
 //! | to ask a human, or anybody outside | [`Context::interrupt`], then [`Thread::resume`] |
 //! | a graph inside a graph | [`subgraph`](GraphBuilder::subgraph), or [`Context::run`] inside a node |
+//! | to do something once although its node runs again | [`Context::step`] |
+//! | to call functions as tasks of their own, side by side | [`Context::call`], [`Routine`] |
+//! | to write a workflow as one function | [`entry`] |
 //! | to try again, to limit time, to keep results for equal inputs | [`policy`](GraphBuilder::policy), [`Policy`] |
 //! | to do something else when a node fails | [`on_error`](GraphBuilder::on_error) |
 //! | to look into a graph inside a thread, or go back in it | [`Thread::nested`], [`Thread::at_nested`] |
@@ -68,13 +71,16 @@ extern crate self as superstep;
 mod amendment;
 mod ask;
 mod attempt;
+mod call;
 mod context;
 mod durability;
+pub mod entry;
 mod error;
 mod event;
 mod executor;
 mod graph;
 mod handler;
+mod journal;
 mod migration;
 mod nested;
 mod nested_thread;
@@ -82,6 +88,7 @@ mod nesting;
 mod node;
 mod policy;
 mod record;
+mod routine;
 mod run;
 mod snapshot;
 mod state;
@@ -105,6 +112,7 @@ pub use nested_thread::Nested;
 pub use nesting::Nesting;
 pub use node::{Handler, Node, NodeResult, Target, Targets, TaskInput};
 pub use policy::{Cached, Policy, Retry, TimeLimit};
+pub use routine::Routine;
 pub use run::{Breakpoints, DEFAULT_LIMIT};
 pub use snapshot::{Snapshot, TaskState};
 #[doc(hidden)]

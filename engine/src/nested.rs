@@ -35,7 +35,7 @@ enum From {
 pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<End, RunError> {
     let place = cx.next_nested_place(core.nesting);
     let mut scope = Scope {
-        task: Some((cx.task(), cx.step())),
+        task: Some((cx.task(), cx.superstep())),
         ..cx.scope().clone()
     };
     if core.nesting == Nesting::Unstored {

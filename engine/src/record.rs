@@ -43,6 +43,10 @@ pub(crate) enum RecordState {
     Open,
     /// It failed for good, and its error handler runs in its place.
     Failed,
+    /// A routine or a step that gave this.
+    Returned {
+        value: TypedBytes,
+    },
     Done {
         writes: Vec<(String, StoredWrite)>,
         targets: Vec<StoredTarget>,
@@ -113,8 +117,13 @@ impl TypedBytes {
         })
     }
 
+    /// A value that is seen to come back from its bytes.
+    pub(crate) fn checked(value: &Value) -> Result<Self, CodecError> {
+        TypedBytes::new(value, &Proof::default())
+    }
+
     /// Reads the value back: `read` gets the name of its type and its bytes.
-    fn read(
+    pub(crate) fn read(
         &self,
         read: impl FnOnce(&str, &[u8]) -> Result<Value, CodecError>,
     ) -> Result<Value, CodecError> {

@@ -270,6 +270,7 @@ impl<S: State> Thread<S> {
             sink,
             limit: options.limit,
             durability: options.durability,
+            journal: Default::default(),
             answers: Arc::default(),
             parents: Arc::default(),
             task: None,

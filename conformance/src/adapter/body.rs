@@ -8,8 +8,9 @@ use superstep::channels::Json;
 use superstep::{Context, NodeResult, RunError, Target};
 
 use super::build::{self, Refusal};
+use super::entry;
 use super::fault::Fault;
-use super::rules::Rules;
+use super::rules::{ARGUMENT, PREVIOUS, Rules};
 use crate::expr::{Env, Val};
 use crate::ops::{self, Failure, Host, flatten};
 use crate::spec::{Branch, Delay, Op, Spec};
@@ -42,14 +43,37 @@ impl Body {
             wait(delay, started, &cx).await;
         }
         let mut env = Env::new(self.rules.seen(input.0), world.counters.clone());
-        env.attempt = cx.attempt().into();
         env.error = error;
+        let returned = self.perform(env, cx).await;
+        Ok(self.rules.returned(returned?)?)
+    }
+
+    /// Runs the body of an entry: gives its result, and what it saves.
+    pub(super) async fn result(&self, state: Json, cx: Context) -> Result<(Value, Value), Fault> {
+        self.rules.world.started(&self.label);
+        let member = |name| state.0.get(name).cloned().unwrap_or_default();
+        let mut env = Env::new(member(ARGUMENT), self.rules.world.counters.clone());
+        env.vars.insert("arg".to_owned(), member(ARGUMENT));
+        env.previous = member(PREVIOUS);
+        entry::result(self.perform(env, cx).await?)
+    }
+
+    /// Runs the body of a task.
+    pub(super) async fn of_task(&self, argument: Value, cx: Context) -> Result<Value, Fault> {
+        self.rules.world.started(&self.label);
+        let mut env = Env::new(argument.clone(), self.rules.world.counters.clone());
+        env.vars.insert("arg".to_owned(), argument);
+        Ok(entry::result(self.perform(env, cx).await?)?.0)
+    }
+
+    async fn perform(&self, mut env: Env, cx: Context) -> Result<ops::Return, Fault> {
+        env.attempt = cx.attempt().into();
         let mut host = Running {
             cx,
             rules: &self.rules,
         };
         let returned = ops::perform(&self.ops, env, &mut host).await;
-        Ok(self.rules.returned(returned.map_err(Fault::from)?)?)
+        returned.map_err(Fault::from)
     }
 }
 
@@ -85,7 +109,7 @@ impl Host for Running<'_> {
     async fn call(&mut self, graph: &str, input: Value) -> Result<Value, Failure> {
         let world = &self.rules.world;
         let Some(Spec::Graph(spec)) = world.library.get(graph) else {
-            world.lacks("functional entries");
+            world.lacks("entries that are called");
             return Ok(Value::Null);
         };
         let built = match build::nested(graph, spec, self.rules) {
@@ -105,8 +129,21 @@ impl Host for Running<'_> {
     }
 
     async fn tasks(&mut self, calls: Vec<(String, Value)>) -> Vec<Result<Value, Failure>> {
-        self.rules.world.lacks("functional tasks");
-        calls.into_iter().map(|_| Ok(Value::Null)).collect()
+        let running = calls.into_iter().map(|(name, argument)| {
+            let routine = self.rules.routine(&name);
+            routine.map(|routine| self.cx.call(&routine, Json(argument)))
+        });
+        let running: Vec<_> = running.collect();
+        let given = running.into_iter().map(|call| async move {
+            match call {
+                Some(call) => call
+                    .await
+                    .map(|Json(value)| value)
+                    .map_err(|error| called_kind(&error)),
+                None => Err(called("KeyError", "a task that is not there")),
+            }
+        });
+        futures::future::join_all(given).await
     }
 
     async fn sleep(&mut self, ms: u64) {
@@ -123,6 +160,13 @@ fn called(kind: &str, source: impl Into<super::BoxError>) -> Failure {
         kind: kind.to_owned(),
         source: source.into(),
     }
+}
+
+fn called_kind(error: &superstep::TaskError) -> Failure {
+    called(
+        &super::fault::bare_name(&error.to_string()),
+        error.to_string(),
+    )
 }
 
 /// What the failure of a called graph is called.

@@ -140,7 +140,7 @@ fn node(
             }
         }
         spec::Body::Subgraph(inner) => match &**inner {
-            Spec::Entry(_) => return Err(Lacking("functional entries").into()),
+            Spec::Entry(_) => return Err(Lacking("entries as nodes").into()),
             Spec::Graph(inner) => {
                 let inner = nested("main", inner, rules)?;
                 builder.subgraph(name.clone(), &inner.graph)

@@ -9,7 +9,7 @@ use superstep::checkpoint::{CheckpointId, TaskId};
 use superstep::{self as engine, Ask, Part, TaskInput};
 
 use super::fault::bare_name;
-use super::rules::Rules;
+use super::rules::{ARGUMENT, Rules};
 use super::show::{Order, Place, Shown, bare, namespace, ordered, questions, result, task, update};
 use crate::ids::{Kind, token};
 use crate::result::{Event, Snapshot};
@@ -175,7 +175,26 @@ impl<'a> Events<'a> {
             engine::Event::Custom { node, value } => {
                 self.show(Mode::Custom, ns, json!({ "node": node, "value": value }));
             }
-            engine::Event::TaskStarted { .. } | engine::Event::TaskEnded { .. } => {
+            engine::Event::Returned {
+                routine,
+                value,
+                cached,
+                ..
+            } => {
+                let mut data = json!({ &**routine: value.to_json()? });
+                if *cached {
+                    data["__metadata__"] = json!({ "cached": true });
+                }
+                self.show(Mode::Updates, ns, data);
+                if !cached {
+                    let (kind, step, data) = task_event(rules, &part.event)?;
+                    self.show(Mode::Tasks, ns, data.clone());
+                    self.debug(ns, kind, step, data);
+                }
+            }
+            engine::Event::TaskStarted { .. }
+            | engine::Event::TaskEnded { .. }
+            | engine::Event::Called { .. } => {
                 let (kind, step, data) = task_event(rules, &part.event)?;
                 self.show(Mode::Tasks, ns, data.clone());
                 self.debug(ns, kind, step, data);
@@ -342,6 +361,11 @@ fn task_event(rules: &Rules, event: &engine::Event) -> Shown<(&'static str, i64,
             step,
         } => {
             let input = match input {
+                TaskInput::State(fields) if rules.entry => fields
+                    .get(ARGUMENT)
+                    .map(Erased::to_json)
+                    .transpose()?
+                    .unwrap_or_default(),
                 TaskInput::State(fields) => rules.seen(fields.json()?),
                 TaskInput::Payload(value) => value.to_json()?,
             };
@@ -355,6 +379,31 @@ fn task_event(rules: &Rules, event: &engine::Event) -> Shown<(&'static str, i64,
             });
             ("task", *step, data)
         }
+        engine::Event::Called {
+            task,
+            routine,
+            argument,
+            step,
+        } => {
+            let data = json!({
+                "id": token(Kind::Task, task), "name": routine,
+                "input": [[argument.to_json()?], {}], "triggers": [SENT],
+            });
+            ("task", *step, data)
+        }
+        engine::Event::Returned {
+            task,
+            routine,
+            value,
+            step,
+            ..
+        } => {
+            let data = json!({
+                "id": token(Kind::Task, task), "name": routine,
+                "result": { "__return__": value.to_json()? },
+            });
+            ("task_result", *step, data)
+        }
         engine::Event::TaskEnded {
             task,
             node,
@@ -363,8 +412,13 @@ fn task_event(rules: &Rules, event: &engine::Event) -> Shown<(&'static str, i64,
             asks,
             step,
         } => {
+            let given = match (rules.entry, result(rules, writes)?) {
+                (true, given) if error.is_none() && asks.is_empty() => json!({ "__end__": given }),
+                (true, _) => json!({}),
+                (false, given) => given,
+            };
             let mut data = json!({
-                "id": token(Kind::Task, task), "name": node, "result": result(rules, writes)?,
+                "id": token(Kind::Task, task), "name": node, "result": given,
             });
             if let Some(error) = error {
                 data["error"] = bare_name(error).into();

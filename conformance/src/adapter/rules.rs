@@ -5,20 +5,32 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use superstep::channels::{Json, Value as Erased};
-use superstep::{self as engine, Target, Update};
+use superstep::{self as engine, Routine, Target, Update};
 
+use super::entry::routine;
 use super::fault::Fault;
 use super::world::World;
 use crate::expr::Val;
 use crate::folds::{assign_ids, without_given_ids};
 use crate::ops::{self, Command, Item, Return, Write};
-use crate::spec::{Body, Channel, Fold, Graph, Node, Op, Sources, Spec};
+use crate::spec::{Body, Channel, Entry, Fold, Graph, Node, Op, Sources, Spec, Task};
 
 const END: &str = "__end__";
+
+/// The channels of an entry.
+pub(super) const ARGUMENT: &str = "arg";
+pub(super) const RESULT: &str = "result";
+pub(super) const PREVIOUS: &str = "previous";
 
 /// The names of a graph, and what is done with them.
 pub(super) struct Rules {
     pub(super) world: World,
+    /// Whether it is a functional entry, whose state is its result.
+    pub(super) entry: bool,
+    /// The name by which its bodies are counted.
+    name: String,
+    /// The tasks that its bodies may call.
+    tasks: Vec<Task>,
     /// The rules of the graph around, if this one runs inside another.
     around: Option<Arc<Rules>>,
     pub(super) channels: BTreeMap<String, Channel>,
@@ -59,6 +71,9 @@ impl Rules {
         });
         Rules {
             world: world.clone(),
+            entry: false,
+            name: spec.name.clone().unwrap_or_else(|| "main".to_owned()),
+            tasks: spec.tasks.clone(),
             around: around.cloned(),
             channels,
             inputs: inputs.into_iter().collect(),
@@ -66,6 +81,39 @@ impl Rules {
             nodes: nodes.collect(),
             nested: nested.collect(),
         }
+    }
+
+    /// The rules of a functional entry.
+    pub(super) fn of_entry(spec: &Entry, world: &World) -> Self {
+        let inside = first_call(&spec.ops).and_then(|called| match world.library.get(called)? {
+            Spec::Graph(graph) => Some(Arc::new(Rules::new(graph, world, None))),
+            Spec::Entry(_) => None,
+        });
+        Rules {
+            world: world.clone(),
+            entry: true,
+            name: spec.name.clone(),
+            tasks: spec.tasks.clone(),
+            around: None,
+            channels: BTreeMap::new(),
+            inputs: BTreeSet::new(),
+            output: None,
+            nodes: vec![NodeRules {
+                name: spec.name.clone(),
+                reads: vec![ARGUMENT.to_owned(), PREVIOUS.to_owned()],
+                triggers: vec!["__start__".to_owned()],
+            }],
+            nested: inside
+                .into_iter()
+                .map(|rules| (spec.name.clone(), rules))
+                .collect(),
+        }
+    }
+
+    /// A task by name, in the engine's form.
+    pub(super) fn routine(self: &Arc<Self>, name: &str) -> Option<Routine<Json, Json>> {
+        let task = self.tasks.iter().find(|task| task.name == name)?;
+        Some(routine(&self.name, task, self))
     }
 
     /// The rules of the graph inside a node.
@@ -107,6 +155,9 @@ impl Rules {
 
     /// A state as bodies and results show it: a topic that holds nothing is not there.
     pub(super) fn seen(&self, state: Value) -> Value {
+        if self.entry {
+            return state.get(RESULT).cloned().unwrap_or_default();
+        }
         let Value::Object(mut members) = state else {
             return state;
         };
@@ -164,10 +215,8 @@ impl Rules {
                 // Without a graph around it fails whatever it says.
                 around.unwrap_or_else(|| Ok(Update::new().in_parent(Update::new())))
             }
-            Return::Result { .. } => {
-                self.world.lacks("functional tasks");
-                Ok(Update::new())
-            }
+            // A task gives it to who called it.
+            Return::Result { .. } => Ok(Update::new()),
         }
     }
 

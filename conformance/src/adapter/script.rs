@@ -13,7 +13,7 @@ use superstep::{
 use super::build::Built;
 use super::events::{Events, Found};
 use super::fault::{failure, unknown_interrupt};
-use super::rules::Rules;
+use super::rules::{ARGUMENT, Rules};
 use super::show::{Place, question, snapshot};
 use super::world::World;
 use super::{BoxError, Lacking};
@@ -248,6 +248,10 @@ impl Session {
                 Err(Failure::EmptyInput {}.into())
             }
             None | Some(Val::Json(Value::Null)) => Ok(thread.proceed()),
+            Some(Val::Json(argument)) if self.built.rules.entry => {
+                let argument = superstep::channels::Value::new(Json(argument));
+                Ok(thread.start(Update::new().put_value(ARGUMENT, argument)))
+            }
             Some(input) => Ok(thread.start(self.built.rules.input(ops::writes(input)?))),
         }
     }

@@ -8,7 +8,7 @@ use superstep::checkpoint::{CheckpointId, Source};
 use superstep::{self as engine, Ask};
 
 use super::fault::bare_name;
-use super::rules::Rules;
+use super::rules::{RESULT, Rules};
 use crate::ids::{Kind, token};
 use crate::result::{Address, Interrupt, Nested, Parent, Snapshot, TaskState};
 
@@ -199,6 +199,9 @@ pub(super) fn task(place: Place<'_>, state: &engine::TaskState) -> Shown<TaskSta
 
 /// What a task wrote, as an object; several writes to one key are marked.
 pub(super) fn result(rules: &Rules, writes: &[(Name, Write)]) -> Shown<Value> {
+    if rules.entry {
+        return result_of(writes);
+    }
     let mut by_key = BTreeMap::<&str, Vec<Value>>::new();
     for (key, value) in writes {
         by_key
@@ -230,6 +233,9 @@ fn written(rules: &Rules, key: &str, write: &Write) -> Shown<Value> {
 
 /// What a task wrote, as the updates mode shows it.
 pub(super) fn update(rules: &Rules, writes: &[(Name, Write)]) -> Shown<Value> {
+    if rules.entry {
+        return result_of(writes);
+    }
     if writes.is_empty() {
         return Ok(Value::Null);
     }
@@ -244,4 +250,11 @@ pub(super) fn update(rules: &Rules, writes: &[(Name, Write)]) -> Shown<Value> {
         let single = |(key, value): (String, Value)| Value::from(Map::from_iter([(key, value)]));
         members.into_iter().map(single).collect()
     })
+}
+
+/// What an entry gave.
+fn result_of(writes: &[(Name, Write)]) -> Shown<Value> {
+    let mut writes = writes.iter();
+    let result = writes.find(|(name, _)| name == RESULT);
+    result.map_or(Ok(Value::Null), |(_, write)| write.value().to_json())
 }

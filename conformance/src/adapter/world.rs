@@ -7,7 +7,7 @@ use superstep::checkpoint::MemoryCache;
 
 use super::Lacking;
 use crate::expr::Counters;
-use crate::spec::{Graph, Spec};
+use crate::spec::Spec;
 
 /// Shared by all runs of a case. Cheap to clone.
 #[derive(Clone)]
@@ -32,10 +32,10 @@ struct Notes {
 }
 
 impl World {
-    pub(super) fn new(root: &Graph) -> Self {
+    pub(super) fn new(library: &BTreeMap<String, Spec>) -> Self {
         World {
             counters: Counters::default(),
-            library: Arc::new(root.graphs.clone()),
+            library: Arc::new(library.clone()),
             cache: MemoryCache::new(1 << 20),
             notes: Arc::default(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use superstep_channels::CodecError;
+use superstep_channels::{CodecError, Value};
 use superstep_checkpoint::{Cache, CacheKey};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -74,6 +74,28 @@ pub(crate) fn key(
                 part(&value.encode()?);
             }
         }
+    }
+    Ok(CacheKey(hash.digest128().to_be_bytes()))
+}
+
+/// The key of a routine's result for an argument.
+pub(crate) fn call_key(
+    name: &str,
+    cached: &Cached,
+    argument: &Value,
+) -> Result<CacheKey, CodecError> {
+    let mut hash = Xxh3::new();
+    let (type_name, bytes) = (argument.type_of().name(), argument.encode()?);
+    let parts: [&[u8]; 5] = [
+        b"routine",
+        name.as_bytes(),
+        &cached.version.to_be_bytes(),
+        type_name.as_bytes(),
+        &bytes,
+    ];
+    for part in parts {
+        hash.update(&(part.len() as u64).to_be_bytes());
+        hash.update(part);
     }
     Ok(CacheKey(hash.digest128().to_be_bytes()))
 }

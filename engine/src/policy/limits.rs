@@ -37,12 +37,12 @@ pub(super) struct Idle {
 }
 
 /// Runs one attempt, and drops it when it reaches a limit.
-pub(super) async fn within(
-    run: BoxFuture<'static, TaskOutcome>,
+pub(super) async fn within<T>(
+    run: BoxFuture<'static, TaskOutcome<T>>,
     limit: Option<Duration>,
     idle: Option<Idle>,
     cx: &Context,
-) -> TaskOutcome {
+) -> TaskOutcome<T> {
     // Whether there is a timer shows when the first one is made.
     if let Err(no_timer) = guard(|| drop(tokio::time::sleep(Duration::ZERO))) {
         return TaskOutcome::Failed(no_timer);

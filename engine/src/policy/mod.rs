@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use superstep_checkpoint::TaskId;
 use tokio::runtime::Handle;
 
 pub use cached::Cached;
-pub(crate) use cached::key;
+pub(crate) use cached::{call_key, key};
 pub use limits::TimeLimit;
 use limits::{Idle, within};
 pub use retry::Retry;
 
-use crate::attempt::guard;
+use crate::attempt::{Given, guard};
 use crate::context::{Context, Scope};
 use crate::error::TaskError;
 use crate::executor::{Executor, Task, TaskOutcome};
@@ -148,30 +149,42 @@ impl Policy {
     }
 
     /// How long to wait before the next attempt, if there is to be one after `attempts` of them.
-    fn again(&self, error: &TaskError, attempts: u32, task: &Task) -> Option<Duration> {
+    fn again(&self, error: &TaskError, attempts: u32, task: TaskId) -> Option<Duration> {
         let retry = self.retries.iter().find(|retry| retry.takes(error))?;
-        retry.delay(attempts, task.id)
+        retry.delay(attempts, task)
     }
 }
 
-/// Runs a task under its policy: attempts until one succeeds, asks, or is the last.
+/// Runs a task of a node under its policy.
 pub(crate) fn perform(
     policy: Arc<Policy>,
     executor: Arc<dyn Executor>,
     task: Task,
     scope: Arc<Scope>,
 ) -> BoxFuture<'static, TaskOutcome> {
+    attempts(policy, task.id, move |number, watched| {
+        let cx = Context::of_attempt(&task, Arc::clone(&scope), number, watched);
+        (cx.clone(), executor.execute(task.clone(), cx))
+    })
+}
+
+/// Makes attempts under a policy until one succeeds, asks, or is the last. `start` gets the number of the attempt and whether
+/// somebody waits for its signs of life.
+pub(crate) fn attempts<T: Given>(
+    policy: Arc<Policy>,
+    task: TaskId,
+    start: impl Fn(u32, bool) -> (Context, BoxFuture<'static, TaskOutcome<T>>) + Send + 'static,
+) -> BoxFuture<'static, TaskOutcome<T>> {
     Box::pin(async move {
-        let mut attempts = 0;
+        let mut number = 0;
         loop {
-            attempts += 1;
-            let cx =
-                Context::of_attempt(&task, Arc::clone(&scope), attempts, policy.idle.is_some());
-            let outcome = attempt(&policy, &*executor, task.clone(), cx).await;
+            number += 1;
+            let (cx, run) = start(number, policy.idle.is_some());
+            let outcome = attempt(&policy, run, &cx).await;
             let TaskOutcome::Failed(error) = outcome else {
                 return outcome;
             };
-            let Some(delay) = policy.again(&error, attempts, &task) else {
+            let Some(delay) = policy.again(&error, number, task) else {
                 return TaskOutcome::Failed(error);
             };
             if !delay.is_zero() {
@@ -185,20 +198,23 @@ pub(crate) fn perform(
 }
 
 /// One attempt, within its time limits.
-async fn attempt(policy: &Policy, executor: &dyn Executor, task: Task, cx: Context) -> TaskOutcome {
-    let run = executor.execute(task, cx.clone());
+async fn attempt<T: Given>(
+    policy: &Policy,
+    run: BoxFuture<'static, TaskOutcome<T>>,
+    cx: &Context,
+) -> TaskOutcome<T> {
     let run = match policy.blocking {
         Some(true) => aside(run),
         _ => run,
     };
     match (policy.run_timeout, policy.idle) {
         (None, None) => run.await,
-        (limit, idle) => within(run, limit, idle, &cx).await,
+        (limit, idle) => within(run, limit, idle, cx).await,
     }
 }
 
 /// Runs a future on a thread that may be blocked.
-fn aside(run: BoxFuture<'static, TaskOutcome>) -> BoxFuture<'static, TaskOutcome> {
+fn aside<T: Given>(run: BoxFuture<'static, TaskOutcome<T>>) -> BoxFuture<'static, TaskOutcome<T>> {
     Box::pin(async move {
         let Ok(runtime) = Handle::try_current() else {
             return TaskOutcome::Failed(TaskError::NoRuntime);

@@ -70,7 +70,7 @@ impl Run {
             RecordState::Done { writes, targets } => {
                 load_done(&self.core, writes, targets, |_| None)
             }
-            RecordState::Open | RecordState::Failed => {
+            RecordState::Open | RecordState::Failed | RecordState::Returned { .. } => {
                 Err(RunError::unknown("a result that is kept for", "an input"))
             }
         }

@@ -17,6 +17,7 @@ use crate::context::{Context, Scope, poll_once};
 use crate::error::{Failure, RunError, TaskError};
 use crate::executor::TaskOutcome;
 use crate::graph::Exits;
+use crate::journal::Journal;
 use crate::policy::perform;
 use crate::record::{Done, RecordState, load_done};
 use crate::update::Update;
@@ -92,7 +93,8 @@ impl Run {
     async fn run_tasks(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
         let mut results: Vec<Option<Finished>> = Vec::with_capacity(tasks.len());
         let mut waiting = Vec::with_capacity(tasks.len());
-        let scope = Arc::new(self.scope_of_tasks());
+        let journal = self.journal();
+        let scope = Arc::new(self.scope_of_tasks(journal));
         for (at, task) in tasks.iter().enumerate() {
             let known = match self.hand_back(task)? {
                 None => {
@@ -124,12 +126,13 @@ impl Run {
         Ok(results)
     }
 
-    fn scope_of_tasks(&self) -> Scope {
+    fn scope_of_tasks(&self, journal: Journal) -> Scope {
         Scope {
             parents: self.lineage(),
             stands_on: self.exit_parent(),
             replays: self.replays,
             behind: self.behind(),
+            journal,
             ..self.scope.clone()
         }
     }
@@ -156,7 +159,7 @@ impl Run {
             return Ok(None);
         };
         let ended = match &record.state {
-            RecordState::Open => return Ok(None),
+            RecordState::Open | RecordState::Returned { .. } => return Ok(None),
             RecordState::Failed => Ended::Rescued(record.error.clone().unwrap_or_default()),
             RecordState::Done { writes, targets } => Ended::Done(load_done(
                 &self.core,
@@ -186,7 +189,8 @@ impl Run {
         if still.len() == 1
             && let Some((at, future)) = still.pop()
         {
-            results[at] = Some(self.finish(&tasks[at], future.await));
+            let outcome = self.storing(future).await?;
+            results[at] = Some(self.finish(&tasks[at], outcome));
             return Ok(());
         }
         let runtime = Handle::try_current().map_err(|_| RunError::NoRuntime)?;
@@ -195,7 +199,7 @@ impl Run {
         for (at, future) in still {
             places.insert(crew.spawn_on(future, &runtime).id(), at);
         }
-        while let Some(first) = crew.join_next_with_id().await {
+        while let Some(first) = self.storing(Box::pin(crew.join_next_with_id())).await? {
             let mut batch = vec![first];
             while let Some(next) = crew.try_join_next_with_id() {
                 batch.push(next);

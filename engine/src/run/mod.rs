@@ -7,6 +7,7 @@ mod durable;
 mod edit;
 mod enter;
 mod execute;
+mod inbox;
 mod open;
 mod plan;
 mod read;
@@ -36,6 +37,7 @@ pub(crate) use durable::Behind;
 use durable::Unsaved;
 use edit::Edit;
 pub(crate) use enter::Enter;
+use inbox::Inbox;
 use plan::Planned;
 use save::{Dirty, Growth};
 
@@ -76,6 +78,8 @@ pub(crate) struct Run {
     dirty: Dirty,
     /// The input, while the checkpoint only holds it as due. Seen when an older checkpoint is addressed.
     start_is_due: Option<Done>,
+    /// Results within the tasks that run, to be stored. Made when they are first needed.
+    journal: Option<Inbox>,
     /// What is not stored yet.
     unsaved: Unsaved,
     /// Events that wait until what they tell of is stored.

@@ -151,6 +151,7 @@ impl Run {
             edits: Vec::new(),
             dirty: Dirty::default(),
             start_is_due: None,
+            journal: None,
             unsaved: Unsaved::default(),
             held: Vec::new(),
             taken: 0,

@@ -1,0 +1,111 @@
+//! Results that stand on their own before their task has ended: durable steps, and routines that nodes call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use superstep_channels::{Data, Name, Type, Value};
+use superstep_checkpoint::TaskId;
+use tokio::sync::{mpsc, oneshot};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::TaskError;
+use crate::record::{Record, RecordState, TypedBytes};
+
+/// What is known of results within the tasks of a superstep, and where new ones are handed in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    known: Option<Arc<HashMap<TaskId, Record>>>,
+    /// Nothing on a thread that is not stored.
+    entries: Option<mpsc::UnboundedSender<Entry>>,
+}
+
+/// A result to be stored, and who waits for that.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: TaskId,
+    pub(crate) record: Record,
+    pub(crate) stored: oneshot::Sender<()>,
+}
+
+/// The id of the n-th step of a task, or of the n-th routine that it calls.
+pub(crate) fn inner_id(task: TaskId, kind: &str, index: u32) -> TaskId {
+    let mut bytes = task.0.to_vec();
+    bytes.extend(kind.as_bytes());
+    bytes.extend(index.to_be_bytes());
+    TaskId(xxh3_128(&bytes).to_be_bytes())
+}
+
+impl Journal {
+    pub(crate) fn new(
+        known: HashMap<TaskId, Record>,
+        entries: Option<mpsc::UnboundedSender<Entry>>,
+    ) -> Self {
+        let known = (!known.is_empty()).then(|| Arc::new(known));
+        Journal { known, entries }
+    }
+
+    /// The result of an earlier attempt, if there is one: of this name and type.
+    pub(crate) fn find(
+        &self,
+        id: TaskId,
+        name: &Name,
+        wanted: Type,
+    ) -> Result<Option<Value>, TaskError> {
+        let Some(record) = self.known.as_ref().and_then(|known| known.get(&id)) else {
+            return Ok(None);
+        };
+        if record.node != *name {
+            return Err(TaskError::Changed {
+                found: record.node.clone(),
+                now: name.clone(),
+            });
+        }
+        let RecordState::Returned { value } = &record.state else {
+            return Ok(None);
+        };
+        let value = value.read(|stored, bytes| match stored == wanted.name() {
+            true => wanted.decode(bytes),
+            false => Err(superstep_channels::CodecError {
+                type_name: wanted.name(),
+                reason: format!("what is stored is a `{stored}`"),
+            }),
+        });
+        value.map(Some).map_err(|error| TaskError::Journal {
+            name: name.clone(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Stores a result, and waits until it is.
+    pub(crate) async fn store<T: Data>(
+        &self,
+        id: TaskId,
+        name: &Name,
+        value: &T,
+    ) -> Result<(), TaskError> {
+        self.store_value(id, name, &Value::new(value.clone())).await
+    }
+
+    pub(crate) async fn store_value(
+        &self,
+        id: TaskId,
+        name: &Name,
+        value: &Value,
+    ) -> Result<(), TaskError> {
+        let Some(entries) = &self.entries else {
+            return Ok(());
+        };
+        let value = TypedBytes::checked(value).map_err(|error| TaskError::Journal {
+            name: name.clone(),
+            reason: error.to_string(),
+        })?;
+        let record = Record::new(&**name, RecordState::Returned { value });
+        let (stored, reply) = oneshot::channel();
+        let entry = Entry { id, record, stored };
+        // If the run is gone, or could not store it, nobody hears of the result: the run fails or its task is dropped.
+        if entries.send(entry).is_err() || reply.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
