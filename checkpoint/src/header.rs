@@ -1,8 +1,10 @@
 //! The part of a checkpoint that does not depend on the channels.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use superstep_channels::CodecError;
+use superstep_channels::{CodecError, Json};
 
 use crate::frame::{self, FrameError};
 use crate::{CheckpointId, TaskId};
@@ -22,7 +24,7 @@ pub enum Source {
 }
 
 /// The small fixed part of a checkpoint: what it costs besides the channels that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// What made it.
     pub source: Source,
@@ -38,6 +40,10 @@ pub struct Header {
     pub ran: Vec<String>,
     /// The checkpoints of the enclosing graphs, outermost first, each with its namespace.
     pub parents: Vec<(String, CheckpointId)>,
+    /// The id of the run that made it, if its caller gave one.
+    pub run: Option<String>,
+    /// What the caller of the run noted with it.
+    pub metadata: BTreeMap<String, Json>,
     /// The checkpoint that it is a copy of.
     pub copy_of: Option<CheckpointId>,
     /// The task of the enclosing graph that it was made in, and the number of that one's superstep.
@@ -72,6 +78,8 @@ mod tests {
             next: vec!["review".into()],
             ran: vec!["draft".into()],
             parents: vec![(String::new(), CheckpointId(300))],
+            run: Some("r1".into()),
+            metadata: BTreeMap::from([("k".into(), Json(true.into()))]),
             copy_of: Some(CheckpointId(7)),
             task: Some((TaskId(*b"sixteen bytes..."), 9)),
         };

@@ -1,6 +1,7 @@
 //! What a node can do besides computing.
 
-use std::collections::{HashMap, HashSet};
+use std::any::{Any, type_name};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -15,6 +16,7 @@ use superstep_checkpoint::{CheckpointId, Checkpointer, Place, TaskId};
 use tokio::time::Instant;
 
 use crate::ask::{Answered, Ask, AskId};
+use crate::control::{Control, Inside};
 use crate::durability::Durability;
 use crate::error::{RunError, TaskError};
 use crate::event::{Event, Modes, Sink};
@@ -55,6 +57,18 @@ pub(crate) struct Scope {
     pub(crate) sink: Sink,
     pub(crate) limit: u32,
     pub(crate) durability: Durability,
+    /// Stops the run.
+    pub(crate) control: Control,
+    /// The nested runs in the run that the task is part of.
+    pub(crate) inside: Inside,
+    /// What the caller gave for nodes to use.
+    pub(crate) context: Option<Arc<dyn Any + Send + Sync>>,
+    /// The id of the run.
+    pub(crate) run: Option<Arc<str>>,
+    /// What the caller noted with the run.
+    pub(crate) metadata: Arc<BTreeMap<String, Json>>,
+    /// How many supersteps the graph may take after this one.
+    pub(crate) remaining: u32,
     /// Results within tasks.
     pub(crate) journal: Journal,
     /// Answers that were given but not used up yet.
@@ -195,6 +209,45 @@ impl Context {
     /// The number of the superstep.
     pub fn superstep(&self) -> i64 {
         self.0.step
+    }
+
+    /// Stops the run after this superstep of the outermost graph. See [`Control::drain`].
+    pub fn drain(&self) {
+        self.scope().control.drain();
+    }
+
+    /// Whether the run was [cancelled](Control::cancel), for code that looks now and then. What awaits is dropped anyway.
+    pub fn is_cancelled(&self) -> bool {
+        self.scope().control.is_cancelled()
+    }
+
+    /// What the caller gave with [`RunBuilder::context`](crate::RunBuilder::context): clients, settings, secrets. Nothing of it is stored.
+    pub fn context<T: Any + Send + Sync>(&self) -> Result<Arc<T>, TaskError> {
+        let given = self.scope().context.clone();
+        let given = given.and_then(|given| given.downcast().ok());
+        given.ok_or(TaskError::NoContext {
+            wanted: type_name::<T>(),
+        })
+    }
+
+    /// The id that the caller gave the run.
+    pub fn run_id(&self) -> Option<&str> {
+        self.scope().run.as_deref()
+    }
+
+    /// What the caller noted with the run. It is stored with each of its checkpoints.
+    pub fn metadata(&self) -> &BTreeMap<String, Json> {
+        &self.scope().metadata
+    }
+
+    /// How many supersteps the graph may take after this one before it reaches its limit.
+    pub fn remaining_supersteps(&self) -> u32 {
+        self.scope().remaining
+    }
+
+    /// Whether the limit allows no superstep after this one.
+    pub fn is_last_superstep(&self) -> bool {
+        self.remaining_supersteps() == 0
     }
 
     /// Which attempt at the task this is: 1 for the first since the task was started or taken up again.

@@ -148,6 +148,12 @@ pub enum RunError {
     /// Input that does not fit the graph in another way.
     #[error("the input does not fit: {0}")]
     Input(TaskError),
+    /// The run was cancelled. What had finished is saved.
+    #[error("the run on {place} was cancelled")]
+    Cancelled {
+        /// Where.
+        place: String,
+    },
     /// A graph that keeps its state in the thread, run by two tasks at once.
     #[error(
         "{place} is run by two tasks at once, but keeps one history: let one run after the other, give each a node of its own, \
@@ -331,6 +337,12 @@ pub enum TaskError {
     /// Its update has a write that its channel refuses, by type or together with the node's other writes.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A node that uses what the caller of the run did not give.
+    #[error("the caller of the run gave no `{wanted}`: give it with `RunBuilder::context`")]
+    NoContext {
+        /// The type.
+        wanted: &'static str,
+    },
     /// A step or a call in another order than when its results were stored.
     #[error(
         "it now comes to `{now}` where `{found}` is stored: steps and calls must come in the same order every time"

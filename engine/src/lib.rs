@@ -20,6 +20,8 @@
 //! | to do something else when a node fails | [`on_error`](GraphBuilder::on_error) |
 //! | to look into a graph inside a thread, or go back in it | [`Thread::nested`], [`Thread::at_nested`] |
 //! | to watch a run | [`RunBuilder::stream`], [`Context::emit`] |
+//! | to stop a run | [`Control`] |
+//! | to start a run twice and have it once | [`RunBuilder::id`] |
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
 //! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
 //! | to trade safety for speed | [`Durability`] |
@@ -73,6 +75,7 @@ mod ask;
 mod attempt;
 mod call;
 mod context;
+mod control;
 mod durability;
 pub mod entry;
 mod error;
@@ -98,6 +101,7 @@ mod update;
 pub use amendment::StateUpdate;
 pub use ask::{Answer, Ask, AskId, ParseAskIdError};
 pub use context::Context;
+pub use control::Control;
 pub use durability::Durability;
 pub use error::{
     AnswerError, BuildError, Failure, NodeError, Problem, ReadError, RunError, TaskError,

@@ -36,12 +36,14 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
     let place = cx.next_nested_place(core.nesting);
     let mut scope = Scope {
         task: Some((cx.task(), cx.superstep())),
+        run: None,
         ..cx.scope().clone()
     };
     if core.nesting == Nesting::Unstored {
         scope.saver = None;
     }
     let _busy = Busy::enter(&core, &place, &scope)?;
+    let _inside = scope.inside.enter();
     let options = Options {
         limit: scope.limit,
         durability: scope.durability,
@@ -81,6 +83,8 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
         Stop::Paused(asks) => End::Parked(Parked::Asks(asks)),
         Stop::Breakpoint(nodes) => End::Parked(Parked::Stopped(nodes)),
         Stop::Parent { update, .. } => End::Parked(Parked::Returned(update)),
+        // Only the outermost graph drains.
+        Stop::Drained(nodes) => End::Parked(Parked::Stopped(nodes)),
     })
 }
 

@@ -1,6 +1,8 @@
 //! The state of a thread, as callers see it.
 
-use superstep_channels::{Name, Value, Write};
+use std::collections::BTreeMap;
+
+use superstep_channels::{Json, Name, Value, Write};
 use superstep_checkpoint::{CheckpointId, Source, TaskId};
 
 use crate::ask::Ask;
@@ -24,6 +26,10 @@ pub struct Snapshot {
     pub tasks: Vec<TaskState>,
     /// The checkpoints of the enclosing graphs, outermost first.
     pub parents: Vec<(String, CheckpointId)>,
+    /// What the caller of the run that made it noted.
+    pub metadata: BTreeMap<String, Json>,
+    /// The id of that run, if it was given one.
+    pub run: Option<String>,
     /// Whether it is the record of a checkpoint, and not the present state.
     pub(crate) record: bool,
 }

@@ -1,5 +1,6 @@
 //! A thread: one long-lived run of a graph, and what callers do with it.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
@@ -13,16 +14,17 @@ use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Place};
 use crate::amendment::StateUpdate;
 use crate::ask::{Answer, Ask};
 use crate::context::Scope;
+use crate::control::Control;
 use crate::durability::Durability;
 use crate::error::RunError;
 use crate::event::{Modes, Part, Sink};
 use crate::graph::Graph;
 use crate::nested_thread::Nested;
-use crate::run::{Breakpoints, Enter, Options, Run, Stop};
+use crate::run::{Breakpoints, Enter, Given, Options, Run, Stop};
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::update::Update;
-use superstep_channels::Name;
+use superstep_channels::{Json, Name};
 
 /// One long-lived run of a graph, addressed by the id under which its checkpoints are stored.
 ///
@@ -270,6 +272,12 @@ impl<S: State> Thread<S> {
             sink,
             limit: options.limit,
             durability: options.durability,
+            control: options.control.clone(),
+            inside: Default::default(),
+            context: options.context.0.clone(),
+            run: options.run.clone(),
+            metadata: Arc::clone(&options.metadata),
+            remaining: options.limit,
             journal: Default::default(),
             answers: Arc::default(),
             parents: Arc::default(),
@@ -362,6 +370,8 @@ pub enum Outcome<S> {
     Paused(Vec<Ask>),
     /// The run stopped at a breakpoint before or after these nodes.
     Breakpoint(Vec<Name>),
+    /// The run was to stop after its superstep; these nodes are due.
+    Drained(Vec<Name>),
 }
 
 impl<S> Outcome<S> {
@@ -402,6 +412,33 @@ impl<S: State> RunBuilder<S> {
     /// Says when the run is stored; [`Durability::Sync`] unless it is said.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.options.durability = durability;
+        self
+    }
+
+    /// Gives a handle that can stop the run.
+    pub fn control(mut self, control: &Control) -> Self {
+        self.options.control = control.clone();
+        self
+    }
+
+    /// Gives nodes, also those of nested graphs, something to use: clients, settings, secrets. Nothing of it is stored.
+    /// Nodes take it with [`Context::context`](crate::Context::context).
+    pub fn context<T: Any + Send + Sync>(mut self, context: T) -> Self {
+        self.options.context = Given(Some(Arc::new(context)));
+        self
+    }
+
+    /// Names the run. Started again under the id of the run that the thread did last, it does not take its input a second time,
+    /// but goes on with that run, or gives what it ended with: so a caller that lost the answer can ask again.
+    pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.options.run = Some(id.into());
+        self
+    }
+
+    /// Notes something with the run: it is stored with each of its checkpoints, and its nodes can read it.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+        let metadata = Arc::make_mut(&mut self.options.metadata);
+        metadata.insert(key.into(), Json(value.into()));
         self
     }
 
@@ -447,6 +484,7 @@ impl<S: State> RunBuilder<S> {
             Stop::Done => Outcome::Done(run.state()?),
             Stop::Paused(asks) => Outcome::Paused(asks),
             Stop::Breakpoint(nodes) => Outcome::Breakpoint(nodes),
+            Stop::Drained(nodes) => Outcome::Drained(nodes),
             Stop::Parent { node, .. } => return Err(RunError::NoParent { node }),
         })
     }

@@ -151,7 +151,7 @@ impl Host for Running<'_> {
     }
 
     fn drain(&mut self) {
-        self.rules.world.lacks("draining");
+        self.cx.drain();
     }
 }
 

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use superstep::channels::Json;
 use superstep::checkpoint::{Cache as _, CheckpointId, MemoryCheckpointer};
 use superstep::{
-    Answer, Ask, AskId, Modes, Nested, RunBuilder, RunError, StateUpdate, TaskState, Thread, Update,
+    Answer, Ask, AskId, Modes, Nested, Outcome as Ended, RunBuilder, RunError, StateUpdate,
+    TaskState, Thread, Update,
 };
 
 use super::build::Built;
@@ -196,7 +197,11 @@ impl Session {
         if let Some(events) = events {
             *events = shown;
         }
-        let asks = stream.outcome().await?.asks().to_vec();
+        let outcome = stream.outcome().await?;
+        if let Ended::Drained(_) = outcome {
+            return Err(Failure::GraphDrained {}.into());
+        }
+        let asks = outcome.asks().to_vec();
         Ok((values, asks))
     }
 

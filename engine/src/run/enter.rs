@@ -35,8 +35,11 @@ pub(crate) enum Enter {
 impl Run {
     /// Brings the run to its first superstep.
     pub(crate) async fn enter(&mut self, enter: Enter) -> Result<(), RunError> {
-        match enter {
-            Enter::Input(input) => self.begin(input).await,
+        match self.again(enter) {
+            Enter::Input(input) => {
+                self.metadata = (*self.scope.metadata).clone();
+                self.begin(input).await
+            }
             Enter::Go { .. } if self.base.is_none() => Err(RunError::NothingToDo {
                 place: self.place.to_string(),
             }),
@@ -70,6 +73,26 @@ impl Run {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// The same, unless the thread has this input already: a run that is started again under the same id goes on.
+    fn again(&mut self, enter: Enter) -> Enter {
+        let same = self.scope.run.is_some() && self.scope.run.as_deref() == self.run_id.as_deref();
+        match enter {
+            Enter::Input(_) if same => Enter::Go {
+                answers: Vec::new(),
+                edit: None,
+                addressed: false,
+            },
+            Enter::Go { .. } => {
+                // What goes on is the same run, whoever takes it up.
+                if self.scope.run.is_none() {
+                    self.scope.run = self.run_id.as_deref().map(Into::into);
+                }
+                enter
+            }
+            enter => enter,
         }
     }
 

@@ -132,6 +132,8 @@ impl Run {
             stands_on: self.exit_parent(),
             replays: self.replays,
             behind: self.behind(),
+            inside: self.inside.clone(),
+            remaining: self.options.limit.saturating_sub(self.taken),
             journal,
             ..self.scope.clone()
         }
@@ -189,7 +191,9 @@ impl Run {
         if still.len() == 1
             && let Some((at, future)) = still.pop()
         {
-            let outcome = self.storing(future).await?;
+            let Some(outcome) = self.storing(future).await? else {
+                return Err(self.cancelled());
+            };
             results[at] = Some(self.finish(&tasks[at], outcome));
             return Ok(());
         }
@@ -199,8 +203,12 @@ impl Run {
         for (at, future) in still {
             places.insert(crew.spawn_on(future, &runtime).id(), at);
         }
-        while let Some(first) = self.storing(Box::pin(crew.join_next_with_id())).await? {
-            let mut batch = vec![first];
+        while !crew.is_empty() {
+            let Some(first) = self.storing(crew.join_next_with_id()).await? else {
+                self.save_finished(results).await?;
+                return Err(self.cancelled());
+            };
+            let mut batch: Vec<_> = first.into_iter().collect();
             while let Some(next) = crew.try_join_next_with_id() {
                 batch.push(next);
             }

@@ -21,6 +21,7 @@ pub(super) struct Inbox {
 enum Next<T> {
     Given(T),
     Entry(Entry),
+    Cancelled,
 }
 
 impl Run {
@@ -40,16 +41,25 @@ impl Run {
         Journal::new(known, Some(inbox.sender.clone()))
     }
 
-    /// Waits for something, and stores what tasks hand in meanwhile.
+    /// Waits for something, and stores what tasks hand in meanwhile. Nothing if the run was cancelled before, and no nested
+    /// run is left that saves what it has.
     pub(super) async fn storing<T>(
         &mut self,
         wanted: impl Future<Output = T>,
-    ) -> Result<T, RunError> {
+    ) -> Result<Option<T>, RunError> {
         let mut wanted = Box::pin(wanted);
+        let (control, inside) = (self.scope.control.clone(), self.inside.clone());
+        let mut cancelled = Box::pin(async move {
+            control.cancelled().await;
+            inside.empty().await;
+        });
         loop {
             let next = poll_fn(|cx| {
                 if let Poll::Ready(given) = wanted.as_mut().poll(cx) {
                     return Poll::Ready(Next::Given(given));
+                }
+                if cancelled.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Next::Cancelled);
                 }
                 let inbox = self.journal.as_mut();
                 match inbox.map(|inbox| inbox.entries.poll_recv(cx)) {
@@ -59,7 +69,8 @@ impl Run {
                 }
             });
             match next.await {
-                Next::Given(given) => return Ok(given),
+                Next::Given(given) => return Ok(Some(given)),
+                Next::Cancelled => return Ok(None),
                 Next::Entry(entry) => self.store_entry(entry).await?,
             }
         }

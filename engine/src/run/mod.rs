@@ -15,15 +15,18 @@ mod route;
 mod save;
 mod tell;
 
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use superstep_channels::{Channel, Name};
+use superstep_channels::{Channel, Json, Name};
 use superstep_checkpoint::{CheckpointId, Place, TaskId};
 
 use crate::ask::Ask;
 use crate::context::Scope;
+use crate::control::{Control, Inside};
 use crate::durability::Durability;
 use crate::error::{ReadError, RunError};
 use crate::event::{Event, Modes};
@@ -62,6 +65,10 @@ pub(crate) struct Run {
     source: superstep_checkpoint::Source,
     /// The superstep that ended there.
     step: i64,
+    /// What was noted with the run that made it.
+    metadata: BTreeMap<String, Json>,
+    /// The id of that run.
+    run_id: Option<String>,
     /// The checkpoint that the next one is a copy of.
     copy_of: Option<CheckpointId>,
     /// The nodes that ran last on the way there, by name.
@@ -80,6 +87,8 @@ pub(crate) struct Run {
     start_is_due: Option<Done>,
     /// Results within the tasks that run, to be stored. Made when they are first needed.
     journal: Option<Inbox>,
+    /// Graphs that run inside its tasks.
+    inside: Inside,
     /// What is not stored yet.
     unsaved: Unsaved,
     /// Events that wait until what they tell of is stored.
@@ -100,6 +109,21 @@ pub(crate) struct Options {
     /// Where to stop, if not where the graph says.
     pub(crate) before: Option<Breakpoints>,
     pub(crate) after: Option<Breakpoints>,
+    pub(crate) control: Control,
+    pub(crate) context: Given,
+    /// The id of the run.
+    pub(crate) run: Option<Arc<str>>,
+    pub(crate) metadata: Arc<BTreeMap<String, Json>>,
+}
+
+/// What a caller gave for nodes to use.
+#[derive(Clone, Default)]
+pub(crate) struct Given(pub(crate) Option<Arc<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "given" } else { "nothing" })
+    }
 }
 
 /// Supersteps a run may take unless it says otherwise.
@@ -112,6 +136,10 @@ impl Default for Options {
             durability: Durability::Sync,
             before: None,
             after: None,
+            control: Control::new(),
+            context: Given::default(),
+            run: None,
+            metadata: Arc::default(),
         }
     }
 }
@@ -182,6 +210,8 @@ pub(crate) enum Stop {
     Paused(Vec<Ask>),
     /// These nodes are due, or ran, and have a breakpoint.
     Breakpoint(Vec<Name>),
+    /// The run is to stop before these nodes, which are due.
+    Drained(Vec<Name>),
     /// A node ended the graph with an update of the graph around.
     Parent {
         /// The node.
@@ -211,14 +241,18 @@ impl Run {
     /// One superstep: everything it does, in order.
     async fn superstep(&mut self) -> Result<Option<Stop>, RunError> {
         self.scope.sink.read().await;
+        self.check_cancelled()?;
         let tasks = self.plan();
         self.tell_checkpoint(&tasks)?;
         if tasks.is_empty() {
             return Ok(Some(Stop::Done));
         }
         self.count(&tasks)?;
-        if let Some(stop) = self.breakpoint_before(&tasks) {
-            return Ok(Some(stop));
+        let stop = self
+            .breakpoint_before(&tasks)
+            .or_else(|| self.drained(&tasks));
+        if stop.is_some() {
+            return Ok(stop);
         }
         let results = self.execute(tasks).await?;
         let results = match self.done_or_stop(results)? {
@@ -252,6 +286,24 @@ impl Run {
         }
         self.taken += 1;
         Ok(())
+    }
+
+    fn drained(&self, tasks: &[Planned]) -> Option<Stop> {
+        let drains = self.scope.control.drains() && self.place.namespace.is_empty();
+        drains.then(|| Stop::Drained(tasks.iter().map(|task| task.name.clone()).collect()))
+    }
+
+    fn check_cancelled(&self) -> Result<(), RunError> {
+        match self.scope.control.is_cancelled() {
+            true => Err(self.cancelled()),
+            false => Ok(()),
+        }
+    }
+
+    fn cancelled(&self) -> RunError {
+        RunError::Cancelled {
+            place: self.place.to_string(),
+        }
     }
 
     fn breakpoint_before(&mut self, tasks: &[Planned]) -> Option<Stop> {

@@ -17,6 +17,7 @@ use super::edit::EDIT;
 use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
 use super::{Options, Run, START};
 use crate::context::Scope;
+use crate::control::Inside;
 use crate::error::RunError;
 use crate::graph::{ChannelIx, Core};
 use crate::record::{Done, Record, StoredSend, load_send};
@@ -145,6 +146,8 @@ impl Run {
             parent: None,
             source: Source::Input,
             step: -2,
+            metadata: Default::default(),
+            run_id: None,
             copy_of: None,
             ran: Vec::new(),
             records: HashMap::new(),
@@ -152,6 +155,7 @@ impl Run {
             dirty: Dirty::default(),
             start_is_due: None,
             journal: None,
+            inside: Inside::default(),
             unsaved: Unsaved::default(),
             held: Vec::new(),
             taken: 0,
@@ -173,6 +177,8 @@ impl Run {
             self.scope.task = header.task;
             self.scope.parents = header.parents.into();
         }
+        self.metadata = header.metadata;
+        self.run_id = header.run;
         self.ran = header.ran.into_iter().map(Name::from).collect();
         self.step = step(header.step).map_err(self.unreadable("its header"))?;
         for (name, stored) in &loaded.channels {

@@ -197,6 +197,8 @@ impl Run {
             values,
             tasks: tasks.collect(),
             parents: self.scope.parents.to_vec(),
+            metadata: self.metadata.clone(),
+            run: self.run_id.clone(),
             record: false,
         }
     }

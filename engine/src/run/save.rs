@@ -232,6 +232,8 @@ impl Run {
             next: self.next_names(),
             ran: self.ran.iter().map(ToString::to_string).collect(),
             parents: self.scope.parents.to_vec(),
+            run: self.scope.run.as_deref().map(str::to_owned),
+            metadata: (*self.scope.metadata).clone(),
             copy_of: self.copy_of,
             task: self.scope.task,
         };

@@ -156,6 +156,8 @@ async fn forged(step: i64, next: &[&str]) -> MemoryCheckpointer {
         next: next.iter().map(|name| name.to_string()).collect(),
         ran: Vec::new(),
         parents: Vec::new(),
+        run: None,
+        metadata: Default::default(),
         copy_of: None,
         task: None,
     };
