@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A checkpoint within its [`Place`]: 1 for the first, and so on in the order of creation.
 ///
 /// No clock and no random number takes part, so the same run gives the same ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct CheckpointId(pub u64);
 
 impl CheckpointId {

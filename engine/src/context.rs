@@ -19,13 +19,14 @@ use crate::ask::{Answered, Ask, AskId};
 use crate::control::{Control, Inside};
 use crate::durability::Durability;
 use crate::error::{RunError, TaskError};
-use crate::event::{Event, Modes, Sink};
+use crate::event::{Event, Modes};
 use crate::executor::Task;
 use crate::graph::{Core, Graph};
 use crate::journal::Journal;
 use crate::nested;
 use crate::nesting::Nesting;
 use crate::run::Behind;
+use crate::sink::Sink;
 use crate::state::State;
 use crate::update::Update;
 

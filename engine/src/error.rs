@@ -169,6 +169,14 @@ pub enum RunError {
         /// The node.
         node: Name,
     },
+    /// An event id that is on no checkpoint of the thread as it is now.
+    #[error("{place} has no event {id} on the way to its newest checkpoint")]
+    UnknownEvent {
+        /// Where it was looked for.
+        place: String,
+        /// Which.
+        id: String,
+    },
     /// A namespace that leads to no nested graph.
     #[error(
         "no graph is known at namespace `{namespace}`: nodes that call graphs say so with `calls`"

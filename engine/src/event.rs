@@ -1,24 +1,21 @@
 //! What a run tells while it runs. Streams, tests and traces read the same list.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::future::poll_fn;
 use std::ops::BitOr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
-use futures::task::AtomicWaker;
+use serde_json::{Value as JsonValue, json};
 use superstep_channels::{Name, Value, Write};
-use superstep_checkpoint::{Place, TaskId};
+use superstep_checkpoint::TaskId;
 
 use crate::ask::Ask;
+use crate::event_log::EventId;
 use crate::node::TaskInput;
 use crate::snapshot::Snapshot;
 use crate::state::Fields;
 
 /// Which events a stream carries. Combine them with `|`. What nobody asked for is not even computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Modes(u8);
+pub struct Modes(pub(crate) u8);
 
 impl Modes {
     /// The output channels after every superstep that wrote one of them.
@@ -48,6 +45,8 @@ impl BitOr for Modes {
 /// One event, and the graph it comes from.
 #[derive(Clone, Debug)]
 pub struct Part {
+    /// Its id, if the run [logs](crate::RunBuilder::log) it.
+    pub id: Option<EventId>,
     /// The namespace of the graph: empty for the outermost, else the path of `node:task` to it.
     pub namespace: Arc<str>,
     /// What happened.
@@ -137,13 +136,15 @@ pub enum Event {
     },
     /// A checkpoint was saved, or the run stands on one. ([`Modes::CHECKPOINTS`])
     Checkpoint(Box<Snapshot>),
+    /// The reader was too slow, and this many parts were dropped in between. See [`RunBuilder::watch`](crate::RunBuilder::watch).
+    Lagged(u64),
     /// The run pauses on these questions, or, if there are none, at a breakpoint. ([`Modes::UPDATES`], [`Modes::VALUES`])
     Paused(Vec<Ask>),
 }
 
 impl Event {
     /// The mode that carries it.
-    fn modes(&self) -> Modes {
+    pub(crate) fn modes(&self) -> Modes {
         match self {
             Event::Values(_) => Modes::VALUES,
             Event::Update { .. } => Modes::UPDATES,
@@ -152,6 +153,7 @@ impl Event {
                 Modes::TASKS
             }
             Event::Checkpoint(_) => Modes::CHECKPOINTS,
+            Event::Lagged(_) => Modes(u8::MAX),
             Event::Called { .. } => Modes::TASKS,
             Event::Returned { .. } => Modes::TASKS | Modes::UPDATES,
             Event::Paused(_) => Modes::UPDATES | Modes::VALUES,
@@ -159,146 +161,136 @@ impl Event {
     }
 }
 
-/// Where a run puts its events until the stream's reader takes them.
-///
-/// Before each superstep a run waits until everything was read: a reader that does not read stops the run,
-/// and never more is queued than one superstep of each running graph tells.
-#[derive(Clone, Default)]
-pub(crate) struct Sink(Option<Arc<Queue>>);
-
-struct Queue {
-    modes: Modes,
-    nested: bool,
-    state: Mutex<State>,
-    reader: AtomicWaker,
-}
-
-#[derive(Default)]
-struct State {
-    parts: VecDeque<Part>,
-    /// Runs that wait until the reader has read everything.
-    waiting: Vec<Waker>,
-    /// Nobody reads any more.
-    closed: bool,
-}
-
-impl Sink {
-    pub(crate) fn new(modes: Modes, nested: bool) -> Self {
-        Sink(Some(Arc::new(Queue {
-            modes,
-            nested,
-            state: Mutex::default(),
-            reader: AtomicWaker::new(),
-        })))
-    }
-
-    /// Whether somebody reads one of these modes of this graph's events.
-    pub(crate) fn wants(&self, modes: Modes, place: &Place) -> bool {
-        self.0.as_ref().is_some_and(|queue| {
-            queue.modes.0 & modes.0 != 0 && (queue.nested || place.namespace.is_empty())
-        })
-    }
-
-    /// Adds an event, if somebody reads its mode.
-    pub(crate) fn emit(&self, mode: Modes, place: &Place, event: impl FnOnce() -> Event) {
-        if !self.wants(mode, place) {
-            return;
+impl Part {
+    /// The form that servers send and logs keep: an object with
+    ///
+    /// - `type`: `values`, `update`, `custom`, `task_started`, `task_ended`, `called`, `returned`, `cache_failed`,
+    ///   `checkpoint`, `paused` or `lagged`;
+    /// - `namespace`: an array with the parts of the namespace, outermost first;
+    /// - `data`: what the event says, an object whose members are the event's fields; of `values` the channels;
+    /// - `id`, if it has one.
+    ///
+    /// A value that has no JSON form shows as the text of its error.
+    pub fn json(&self) -> JsonValue {
+        let parts = self.namespace.split('|').filter(|part| !part.is_empty());
+        let mut json = json!({
+            "type": self.event.kind(),
+            "namespace": parts.collect::<Vec<_>>(),
+            "data": self.event.data(),
+        });
+        if let Some(id) = self.id {
+            json["id"] = id.to_string().into();
         }
-        let part = Part {
-            namespace: Arc::clone(&place.namespace),
-            event: event(),
-        };
-        debug_assert!(part.event.modes().0 & mode.0 != 0);
-        if let Some(queue) = &self.0 {
-            queue.push(part);
-        }
-    }
-
-    pub(crate) fn take(&self) -> Option<Part> {
-        self.0.as_ref()?.pop()
-    }
-
-    /// Waits until everything was read.
-    pub(crate) async fn read(&self) {
-        if let Some(queue) = &self.0 {
-            poll_fn(|cx| queue.poll_empty(cx)).await;
-        }
-    }
-
-    /// Drops what was not read, and what comes after it.
-    pub(crate) fn close(&self) {
-        if let Some(queue) = &self.0 {
-            queue.close();
-        }
-    }
-
-    pub(crate) fn register(&self, waker: &Waker) {
-        if let Some(queue) = &self.0 {
-            queue.reader.register(waker);
-        }
+        json
     }
 }
 
-impl Queue {
-    fn push(&self, part: Part) {
-        {
-            let mut state = self.lock();
-            if state.closed {
-                return;
+impl Event {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Event::Values(_) => "values",
+            Event::Update { .. } => "update",
+            Event::Custom { .. } => "custom",
+            Event::TaskStarted { .. } => "task_started",
+            Event::TaskEnded { .. } => "task_ended",
+            Event::Called { .. } => "called",
+            Event::Returned { .. } => "returned",
+            Event::CacheFailed { .. } => "cache_failed",
+            Event::Checkpoint(_) => "checkpoint",
+            Event::Paused(_) => "paused",
+            Event::Lagged(_) => "lagged",
+        }
+    }
+
+    pub(crate) fn data(&self) -> JsonValue {
+        match self {
+            Event::Values(fields) => fields_json(fields),
+            Event::Update {
+                node,
+                writes,
+                cached,
+            } => json!({ "node": node, "writes": writes_json(writes), "cached": cached }),
+            Event::Custom { node, value } => json!({ "node": node, "value": value }),
+            Event::TaskStarted {
+                task,
+                node,
+                input,
+                triggers,
+                step,
+            } => {
+                let input = match input {
+                    TaskInput::State(fields) => fields_json(fields),
+                    TaskInput::Payload(value) => value_json(value),
+                };
+                json!({ "task": task.to_string(), "node": node, "input": input, "triggers": triggers, "step": step })
             }
-            state.parts.push_back(part);
+            Event::TaskEnded {
+                task,
+                node,
+                writes,
+                error,
+                asks,
+                step,
+            } => json!({
+                "task": task.to_string(), "node": node, "writes": writes_json(writes),
+                "error": error, "asks": asks_json(asks), "step": step,
+            }),
+            Event::Called {
+                task,
+                routine,
+                argument,
+                step,
+            } => {
+                json!({ "task": task.to_string(), "routine": routine, "argument": value_json(argument), "step": step })
+            }
+            Event::Returned {
+                task,
+                routine,
+                value,
+                cached,
+                step,
+            } => json!({
+                "task": task.to_string(), "routine": routine, "value": value_json(value),
+                "cached": cached, "step": step,
+            }),
+            Event::CacheFailed { node, error } => json!({ "node": node, "error": error }),
+            Event::Checkpoint(snapshot) => snapshot.json(),
+            Event::Paused(asks) => json!({ "asks": asks_json(asks) }),
+            Event::Lagged(missed) => json!({ "missed": missed }),
         }
-        self.reader.wake();
-    }
-
-    fn pop(&self) -> Option<Part> {
-        let (part, waiting) = {
-            let mut state = self.lock();
-            let part = state.parts.pop_front();
-            let waiting = match state.parts.is_empty() {
-                true => std::mem::take(&mut state.waiting),
-                false => Vec::new(),
-            };
-            (part, waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
-        part
-    }
-
-    fn poll_empty(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        if state.parts.is_empty() {
-            return Poll::Ready(());
-        }
-        if !state
-            .waiting
-            .iter()
-            .any(|waker| waker.will_wake(cx.waker()))
-        {
-            state.waiting.push(cx.waker().clone());
-        }
-        Poll::Pending
-    }
-
-    fn close(&self) {
-        let waiting = {
-            let mut state = self.lock();
-            state.closed = true;
-            state.parts.clear();
-            std::mem::take(&mut state.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Held over changes of the lists only, so a poisoned queue is still whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let modes = self.0.as_ref().map(|queue| queue.modes);
-        f.debug_tuple("Sink").field(&modes).finish()
-    }
+pub(crate) fn value_json(value: &Value) -> JsonValue {
+    value
+        .to_json()
+        .unwrap_or_else(|error| error.to_string().into())
+}
+
+pub(crate) fn fields_json(fields: &Fields) -> JsonValue {
+    let members = fields.iter();
+    JsonValue::Object(
+        members
+            .map(|(name, value)| (name.to_string(), value_json(value)))
+            .collect(),
+    )
+}
+
+/// Each write as an object: the channel, the value, and whether it overwrites.
+pub(crate) fn writes_json(writes: &[(Name, Write)]) -> JsonValue {
+    let one = |(channel, write): &(Name, Write)| {
+        let overwrites = matches!(write, Write::Overwrite(_));
+        json!({ "channel": channel, "value": value_json(write.value()), "overwrite": overwrites })
+    };
+    writes.iter().map(one).collect()
+}
+
+pub(crate) fn asks_json(asks: &[Ask]) -> JsonValue {
+    let one = |ask: &Ask| {
+        json!({
+            "id": ask.id.to_string(), "task": ask.task.to_string(), "node": ask.node,
+            "namespace": ask.namespace, "payload": ask.payload.0,
+        })
+    };
+    asks.iter().map(one).collect()
 }

@@ -20,6 +20,8 @@
 //! | to do something else when a node fails | [`on_error`](GraphBuilder::on_error) |
 //! | to look into a graph inside a thread, or go back in it | [`Thread::nested`], [`Thread::at_nested`] |
 //! | to watch a run | [`RunBuilder::stream`], [`Context::emit`] |
+//! | to watch a run that does not wait | [`RunBuilder::watch`] |
+//! | to read events again after the connection was cut | [`RunBuilder::log`], [`Thread::events`] |
 //! | to stop a run | [`Control`] |
 //! | to start a run twice and have it once | [`RunBuilder::id`] |
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
@@ -80,6 +82,7 @@ mod durability;
 pub mod entry;
 mod error;
 mod event;
+mod event_log;
 mod executor;
 mod graph;
 mod handler;
@@ -93,6 +96,7 @@ mod policy;
 mod record;
 mod routine;
 mod run;
+mod sink;
 mod snapshot;
 mod state;
 mod thread;
@@ -108,6 +112,7 @@ pub use error::{
     UpdateError,
 };
 pub use event::{Event, Modes, Part};
+pub use event_log::{EventId, Logged, ParseEventIdError};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};
 pub use graph::{Graph, GraphBuilder};
 pub use handler::{NodeFailure, Rescue};
@@ -125,7 +130,7 @@ pub use state::{Fields, Input, Payload, Reads, Schema, State, View};
 pub use superstep_channels as channels;
 pub use superstep_checkpoint as checkpoint;
 pub use superstep_derive::State;
-pub use thread::{Outcome, RunBuilder, RunStream, Thread};
+pub use thread::{Outcome, RunBuilder, RunStream, Thread, Watch};
 pub use update::Update;
 
 /// What a file that defines a graph imports.

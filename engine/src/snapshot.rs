@@ -6,7 +6,10 @@ use superstep_channels::{Json, Name, Value, Write};
 use superstep_checkpoint::{CheckpointId, Source, TaskId};
 
 use crate::ask::Ask;
+use serde_json::json;
+
 use crate::error::ReadError;
+use crate::event::{asks_json, fields_json, value_json, writes_json};
 use crate::state::{Fields, Input};
 
 /// A thread's state at one checkpoint.
@@ -40,6 +43,26 @@ impl Snapshot {
         self.values.read()
     }
 
+    /// The form that servers send: an object with the fields of this type, values as an object by channel, tasks as a list.
+    /// A value that has no JSON form shows as the text of its error.
+    pub fn json(&self) -> serde_json::Value {
+        let tasks: serde_json::Value = self.tasks.iter().map(TaskState::json).collect();
+        let parents = self.parents.iter();
+        let parents: serde_json::Value = parents
+            .map(|(namespace, id)| json!({ "namespace": namespace, "checkpoint": id.0 }))
+            .collect();
+        let metadata = self.metadata.iter();
+        let metadata: serde_json::Map<_, _> = metadata
+            .map(|(key, value)| (key.clone(), value.0.clone()))
+            .collect();
+        json!({
+            "checkpoint": self.checkpoint.map(|id| id.0), "parent": self.parent.map(|id| id.0),
+            "source": self.source, "step": self.step, "values": fields_json(&self.values),
+            "next": self.next().collect::<Vec<_>>(), "tasks": tasks, "parents": parents,
+            "metadata": metadata, "run": self.run,
+        })
+    }
+
     /// The questions that are open.
     pub fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.tasks.iter().flat_map(|task| &task.asks)
@@ -52,6 +75,19 @@ impl Snapshot {
             .iter()
             .filter(|task| self.record || !task.finished)
             .map(|task| &task.node)
+    }
+}
+
+impl TaskState {
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "id": self.id.to_string(), "node": self.node,
+            "payload": self.send.as_ref().map(|(_, payload)| value_json(payload)),
+            "asks": asks_json(&self.asks), "error": self.error,
+            "writes": self.writes.as_deref().map(writes_json), "finished": self.finished,
+            "namespace": self.namespace,
+            "nested": self.nested.as_ref().map(|nested| nested.json()),
+        })
     }
 }
 

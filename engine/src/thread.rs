@@ -17,10 +17,12 @@ use crate::context::Scope;
 use crate::control::Control;
 use crate::durability::Durability;
 use crate::error::RunError;
-use crate::event::{Modes, Part, Sink};
+use crate::event::{Modes, Part};
+use crate::event_log::{EventId, Logged};
 use crate::graph::Graph;
 use crate::nested_thread::Nested;
-use crate::run::{Breakpoints, Enter, Given, Options, Run, Stop};
+use crate::run::{Breakpoints, Enter, Given, Options, Run, Stop, events};
+use crate::sink::Sink;
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::update::Update;
@@ -230,6 +232,18 @@ impl<S: State> Thread<S> {
             None => run.live(),
             Some(_) => run.record().await,
         }
+    }
+
+    /// The events that runs of this thread [logged](RunBuilder::log), after one of them or from the first, oldest first, at most `limit`:
+    /// those on the way to the newest checkpoint. Reading on after the last one gives what came since; a run that goes on
+    /// has stored its events up to its last commit.
+    pub async fn events(
+        &self,
+        after: Option<EventId>,
+        limit: usize,
+    ) -> Result<Vec<Logged>, RunError> {
+        let saver = self.stored("reading a thread's events")?;
+        events(&**saver, &self.place, after, limit).await
     }
 
     /// The thread's state with the states of the graphs nested in its tasks, down to the innermost.
@@ -454,6 +468,31 @@ impl<S: State> RunBuilder<S> {
         self
     }
 
+    /// Stores events of these modes, those of nested graphs too, with the checkpoints of the thread, in the same commits.
+    /// [`Thread::events`] reads them back, and the parts of a stream carry their ids: a reader who was cut off
+    /// goes on after the last one it saw. It needs a checkpointer.
+    pub fn log(mut self, modes: Modes) -> Self {
+        self.options.log = Some(modes);
+        self
+    }
+
+    /// Splits into the run and a watch of it, which may be slow: when more than `capacity` parts wait, the oldest are dropped, and the
+    /// watch is told how many ([`Event::Lagged`](crate::Event::Lagged)). Await or spawn the run; dropping the watch does not end it.
+    pub fn watch(
+        self,
+        modes: Modes,
+        capacity: usize,
+    ) -> (BoxFuture<'static, Result<Outcome<S>, RunError>>, Watch) {
+        let sink = Sink::new(modes, true, Some(capacity.max(1)), self.options.log);
+        let ender = Ender(sink.clone());
+        let reader = Reader(sink.clone());
+        let run = Box::pin(async move {
+            let _ender = ender;
+            self.run(sink).await
+        });
+        (run, Watch(reader))
+    }
+
     /// Runs and tells what happens meanwhile.
     pub fn stream(self, modes: Modes) -> RunStream<S> {
         self.into_stream(modes, false)
@@ -465,7 +504,7 @@ impl<S: State> RunBuilder<S> {
     }
 
     fn into_stream(self, modes: Modes, nested: bool) -> RunStream<S> {
-        let sink = Sink::new(modes, nested);
+        let sink = Sink::new(modes, nested, None, self.options.log);
         RunStream {
             progress: Mutex::new(Progress::Running(Box::pin(self.run(sink.clone())))),
             reader: Reader(sink),
@@ -478,6 +517,9 @@ impl<S: State> RunBuilder<S> {
             thread.stored("going on with a thread")?;
         }
         self.options.check(&thread.graph.core)?;
+        if self.options.log.is_some() {
+            thread.stored("logging events")?;
+        }
         let mut run = thread.open_with(sink, self.options).await?;
         run.enter(self.enter).await?;
         Ok(match run.drive().await? {
@@ -495,7 +537,8 @@ impl<S: State> IntoFuture for RunBuilder<S> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run(Sink::default()))
+        let sink = Sink::unread(self.options.log);
+        Box::pin(self.run(sink))
     }
 }
 
@@ -516,6 +559,41 @@ struct Reader(Sink);
 impl Drop for Reader {
     fn drop(&mut self) {
         self.0.close();
+    }
+}
+
+/// Tells the watch when its run is over, however it ends.
+struct Ender(Sink);
+
+impl Drop for Ender {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// What happens in a run that goes on by itself, nested graphs included. It ends with the run.
+/// See [`RunBuilder::watch`].
+pub struct Watch(Reader);
+
+impl Stream for Watch {
+    type Item = Part;
+
+    fn poll_next(self: Pin<&mut Self>, waker: &mut task::Context<'_>) -> Poll<Option<Part>> {
+        let sink = &self.0.0;
+        sink.register(waker.waker());
+        // Whether it ended is asked first: what came before is still there.
+        let ended = sink.has_ended();
+        match sink.take() {
+            Some(part) => Poll::Ready(Some(part)),
+            None if ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
     }
 }
 

@@ -42,7 +42,11 @@ impl Body {
         if let Some(delay) = &self.delay {
             wait(delay, started, &cx).await;
         }
-        let mut env = Env::new(self.rules.seen(input.0), world.counters.clone());
+        let mut seen = self.rules.seen(input.0);
+        if let Value::Object(members) = &mut seen {
+            members.extend(self.rules.managed(cx.node(), &cx));
+        }
+        let mut env = Env::new(seen, world.counters.clone());
         env.error = error;
         let returned = self.perform(env, cx).await;
         Ok(self.rules.returned(returned?)?)

@@ -35,7 +35,7 @@ pub(super) fn spec(name: &str, channel: &Channel) -> Result<ChannelSpec, Lacking
         } => ChannelSpec::reduce_from(name, op.zero(), fold_with(op.function()))
             .as_delta(Snapshots::Every(*snapshot_frequency)),
         Channel::IsLastStep {} | Channel::RemainingSteps {} => {
-            return Err(Lacking("values that the engine computes"));
+            return Err(Lacking("values that the engine computes, as channels"));
         }
     })
 }

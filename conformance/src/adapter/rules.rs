@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use superstep::channels::{Json, Value as Erased};
-use superstep::{self as engine, Routine, Target, Update};
+use superstep::{self as engine, Context, Routine, Target, Update};
 
 use super::entry::routine;
 use super::fault::Fault;
@@ -34,6 +34,8 @@ pub(super) struct Rules {
     /// The rules of the graph around, if this one runs inside another.
     around: Option<Arc<Rules>>,
     pub(super) channels: BTreeMap<String, Channel>,
+    /// The keys that the engine computes.
+    computed: BTreeMap<String, Channel>,
     /// The keys an input may have.
     inputs: BTreeSet<String>,
     /// The keys that a graph around this one sees; all if there are none.
@@ -47,8 +49,10 @@ pub(super) struct Rules {
 /// What is known of a node by name.
 struct NodeRules {
     name: String,
-    /// The keys it sees.
+    /// The keys it sees that are channels.
     reads: Vec<String>,
+    /// All keys it sees.
+    sees: Vec<String>,
     /// All that can trigger it.
     triggers: Vec<String>,
 }
@@ -58,11 +62,20 @@ impl Rules {
         let private = spec.nodes.iter().flat_map(|node| &node.private);
         let declared = spec.channels.iter().chain(private);
         let channels: BTreeMap<_, _> = declared.map(|(k, c)| (k.clone(), c.clone())).collect();
+        let is_computed = |_: &String, channel: &mut Channel| {
+            matches!(channel, Channel::IsLastStep {} | Channel::RemainingSteps {})
+        };
+        let mut channels = channels;
+        let computed: BTreeMap<_, _> = channels.extract_if(.., is_computed).collect();
         let inputs = spec.input.clone();
         let inputs = inputs.unwrap_or_else(|| spec.channels.keys().cloned().collect());
         let nodes = spec.nodes.iter().map(|node| NodeRules {
             name: node.name.clone(),
-            reads: reads(spec, node),
+            reads: reads(spec, node)
+                .into_iter()
+                .filter(|key| !computed.contains_key(key))
+                .collect(),
+            sees: reads(spec, node),
             triggers: triggers(spec, &node.name),
         });
         let nested = spec.nodes.iter().filter_map(|node| {
@@ -76,6 +89,7 @@ impl Rules {
             tasks: spec.tasks.clone(),
             around: around.cloned(),
             channels,
+            computed,
             inputs: inputs.into_iter().collect(),
             output: spec.output.clone(),
             nodes: nodes.collect(),
@@ -96,11 +110,13 @@ impl Rules {
             tasks: spec.tasks.clone(),
             around: None,
             channels: BTreeMap::new(),
+            computed: BTreeMap::new(),
             inputs: BTreeSet::new(),
             output: None,
             nodes: vec![NodeRules {
                 name: spec.name.clone(),
                 reads: vec![ARGUMENT.to_owned(), PREVIOUS.to_owned()],
+                sees: Vec::new(),
                 triggers: vec!["__start__".to_owned()],
             }],
             nested: inside
@@ -133,6 +149,22 @@ impl Rules {
     pub(super) fn triggers(&self, node: &str) -> &[String] {
         let found = self.nodes.iter().find(|known| known.name == node);
         found.map_or(&[], |known| &known.triggers)
+    }
+
+    /// The values that the engine computes and that a node sees, by key.
+    pub(super) fn managed(&self, node: &str, cx: &Context) -> Vec<(String, Value)> {
+        let own = self.nodes.iter().find(|known| known.name == node);
+        let keys = own.map(|known| known.sees.as_slice()).unwrap_or_default();
+        let managed = keys.iter().filter_map(|key| {
+            let left = cx.remaining_supersteps();
+            let value = match self.computed.get(key)? {
+                // The reference counts the start as a superstep.
+                Channel::IsLastStep {} => (left == 1).into(),
+                _ => left.into(),
+            };
+            Some((key.clone(), value))
+        });
+        managed.collect()
     }
 
     /// The keys that a node sees.

@@ -236,7 +236,8 @@ impl Run {
             self.newest = self.base;
             self.saves = 0;
         }
-        let tasks = std::mem::take(&mut self.unsaved.tasks);
+        let mut tasks = std::mem::take(&mut self.unsaved.tasks);
+        tasks.extend(self.log_record()?);
         if !tasks.is_empty() {
             self.save_tasks(tasks).await?;
         }
@@ -260,7 +261,7 @@ impl Run {
             parent: exit.parent,
             header: self.header(self.source, self.step)?,
             items: self.items()?,
-            tasks: Vec::new(),
+            tasks: self.log_record()?.into_iter().collect(),
         };
         Ok(commit)
     }

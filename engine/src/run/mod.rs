@@ -8,6 +8,7 @@ mod edit;
 mod enter;
 mod execute;
 mod inbox;
+mod log;
 mod open;
 mod plan;
 mod read;
@@ -41,6 +42,7 @@ use durable::Unsaved;
 use edit::Edit;
 pub(crate) use enter::Enter;
 use inbox::Inbox;
+pub(crate) use log::events;
 use plan::Planned;
 use save::{Dirty, Growth};
 
@@ -109,6 +111,8 @@ pub(crate) struct Options {
     /// Where to stop, if not where the graph says.
     pub(crate) before: Option<Breakpoints>,
     pub(crate) after: Option<Breakpoints>,
+    /// What is logged.
+    pub(crate) log: Option<Modes>,
     pub(crate) control: Control,
     pub(crate) context: Given,
     /// The id of the run.
@@ -136,6 +140,7 @@ impl Default for Options {
             durability: Durability::Sync,
             before: None,
             after: None,
+            log: None,
             control: Control::new(),
             context: Given::default(),
             run: None,

@@ -14,6 +14,7 @@ use super::amend::{changed_in, without_edits};
 use super::apply::{Due, Routing, write};
 use super::durable::Unsaved;
 use super::edit::EDIT;
+use super::log::{LOG, logged};
 use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
 use super::{Options, Run, START};
 use crate::context::Scope;
@@ -193,6 +194,7 @@ impl Run {
         } else {
             self.restore_due(&header.next)?;
         }
+        self.stand(0);
         self.restore_pending(loaded.pending)?;
         self.use_answers();
         Ok(())
@@ -332,7 +334,14 @@ impl Run {
     fn restore_pending(&mut self, pending: Vec<StoredTask>) -> Result<(), RunError> {
         for task in pending {
             let record = Record::open(&task.record)?;
-            if record.node == EDIT {
+            if record.node == LOG {
+                let known = logged(&record)?;
+                let here = known
+                    .iter()
+                    .filter(|event| Some(event.id.checkpoint) == self.base);
+                let next = here.map(|event| event.id.index.saturating_add(1)).max();
+                self.stand(next.unwrap_or_default());
+            } else if record.node == EDIT {
                 let edit = self.waiting_result(&record)?;
                 self.take_edit(task.id, edit.unwrap_or_default())?;
             } else {

@@ -202,12 +202,18 @@ impl Run {
                 None
             }
             Some(_) => {
+                let log = self.log_record()?;
                 let commit = Commit {
                     id,
                     parent: self.base,
                     header: self.header(source, step)?,
                     items: self.items()?,
-                    tasks: self.edit_records()?.into_iter().chain(tasks).collect(),
+                    tasks: self
+                        .edit_records()?
+                        .into_iter()
+                        .chain(tasks)
+                        .chain(log)
+                        .collect(),
                 };
                 self.parent = self.base;
                 self.base = Some(id);
@@ -218,6 +224,7 @@ impl Run {
         };
         self.step = step;
         self.source = source;
+        self.stand(0);
         self.edits.clear();
         self.records.clear();
         Ok(commit)
