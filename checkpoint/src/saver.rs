@@ -67,6 +67,13 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError>;
 
+    /// Copies a thread with all its namespaces, and with all that waits in them. The copy remembers the
+    /// [origin](Loaded::origin) of what it is a copy of, so that what waits is found under the ids it has.
+    ///
+    /// Fails with [`SaveError::Exists`] if there is something under the new name, and with [`SaveError::NoThread`] if there is nothing
+    /// under the old one.
+    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError>;
+
     /// Removes a thread with all its namespaces. An unknown thread is no error.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError>;
 
@@ -141,6 +148,8 @@ pub struct Loaded {
     pub newest: CheckpointId,
     /// How many saves of tasks the place has seen since its newest checkpoint.
     pub saves: u64,
+    /// The name of the thread that this one was copied from; of a copy of a copy, the first.
+    pub origin: Option<String>,
     /// Its framed header.
     pub header: Vec<u8>,
     /// Every channel that has an item on the way from the root to here.
@@ -212,6 +221,18 @@ pub enum SaveError {
         place: Place,
         /// The checkpoint that was named.
         id: CheckpointId,
+    },
+    /// A thread to be copied to is there already.
+    #[error("thread `{thread}` exists already: a copy needs a name of its own")]
+    Exists {
+        /// The thread.
+        thread: String,
+    },
+    /// A thread to be copied is not there.
+    #[error("there is no thread `{thread}` to copy")]
+    NoThread {
+        /// The thread.
+        thread: String,
     },
     /// Stored bytes are damaged, or no store of ours.
     #[error("{what} is damaged: {reason}")]

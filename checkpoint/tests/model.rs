@@ -185,6 +185,7 @@ impl Model {
             parent: commit.parent,
             newest: CheckpointId(self.newest()),
             saves: self.saves,
+            origin: None,
             header: commit.header.clone(),
             channels: channels.clone(),
             pending: self

@@ -51,6 +51,8 @@ rules! {
     sizes_add_up
     deleting_a_thread_leaves_the_others
     a_deleted_thread_can_start_again
+    a_copied_thread_goes_its_own_way
+    a_copy_needs_a_thread_and_a_name_of_its_own
     hostile_names_are_just_names
     every_number_is_just_a_number
 }
@@ -168,6 +170,7 @@ async fn a_commit_comes_back(store: &impl Checkpointer) {
         parent: None,
         newest: id(1),
         saves: 0,
+        origin: None,
         header: "header 1".into(),
         channels: named([
             ("a", channel(Some((1, "one")), [])),
@@ -736,5 +739,64 @@ async fn every_number_is_just_a_number(store: &impl Checkpointer) {
     assert_eq!(
         store.tasks(&root(), id(1)).await.unwrap(),
         [task(255, 0, ""), task(0, u32::MAX, "")]
+    );
+}
+
+async fn a_copied_thread_goes_its_own_way(store: &impl Checkpointer) {
+    let inner = Place {
+        namespace: "n:1".into(),
+        ..root()
+    };
+    put(
+        store,
+        [
+            commit(1, 0, [("a", value("one"))]),
+            commit(2, 1, [("a", value("two"))]),
+        ],
+    )
+    .await;
+    let nested = store.commit(&inner, vec![commit(1, 0, [("b", log("x"))])]);
+    nested.await.unwrap();
+    store
+        .save_tasks(&root(), seen(2, 0), id(2), vec![task(7, 0, "waits")])
+        .await
+        .unwrap();
+    store.copy_thread("t", "u").await.unwrap();
+    let copy = |place: &Place| Place {
+        thread: "u".into(),
+        ..place.clone()
+    };
+    for place in [root(), inner.clone()] {
+        let (was, is) = (
+            store.load(&place, None).await,
+            store.load(&copy(&place), None).await,
+        );
+        let (was, is) = (was.unwrap().unwrap(), is.unwrap().unwrap());
+        assert_eq!(is.origin.as_deref(), Some("t"));
+        assert_eq!(Loaded { origin: None, ..is }, was);
+    }
+    // A copy of a copy remembers the first; each goes its own way.
+    store.copy_thread("u", "v").await.unwrap();
+    store
+        .commit(&copy(&root()), vec![commit(3, 2, [("a", value("three"))])])
+        .await
+        .unwrap();
+    let third = store.load(&Place::root("v"), None).await.unwrap().unwrap();
+    assert_eq!((third.id, third.origin.as_deref()), (id(2), Some("t")));
+    store.delete_thread("t").await.unwrap();
+    assert_eq!(
+        store.load(&copy(&root()), None).await.unwrap().unwrap().id,
+        id(3)
+    );
+}
+
+async fn a_copy_needs_a_thread_and_a_name_of_its_own(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, [])]).await;
+    let nobody = store.copy_thread("nobody", "u").await.unwrap_err();
+    assert_eq!(nobody.to_string(), "there is no thread `nobody` to copy");
+    let taken = store.copy_thread("t", "t").await.unwrap_err();
+    assert_eq!(
+        taken.to_string(),
+        "thread `t` exists already: a copy needs a name of its own"
     );
 }

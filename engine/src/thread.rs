@@ -28,6 +28,9 @@ use crate::state::State;
 use crate::update::Update;
 use superstep_channels::{Json, Name};
 
+/// How many headers are read at once while a history is filtered.
+const PAGE: usize = 256;
+
 /// One long-lived run of a graph, addressed by the id under which its checkpoints are stored.
 ///
 /// A thread has one writer at a time: of two runs that overlap, one ends with
@@ -261,13 +264,64 @@ impl<S: State> Thread<S> {
     /// The records of the thread's checkpoints, newest first, at most `limit`; from the one before
     /// the checkpoint it is [`at`](Thread::at), if it is.
     pub async fn history(&self, limit: usize) -> Result<Vec<Snapshot>, RunError> {
+        self.history_where(limit, |_| true).await
+    }
+
+    /// The same for checkpoints whose header passes a filter: by what made them, by superstep, by what was noted with their run.
+    /// What does not pass is not loaded.
+    ///
+    /// ```
+    /// use superstep::checkpoint::Source;
+    /// # use superstep::{RunError, Thread, State};
+    /// # async fn edits<S: State>(thread: Thread<S>) -> Result<(), RunError> {
+    /// let by_hand = thread.history_where(10, |header| header.source == Source::Update).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn history_where(
+        &self,
+        limit: usize,
+        filter: impl Fn(&Header) -> bool,
+    ) -> Result<Vec<Snapshot>, RunError> {
         let saver = self.stored("reading a thread's history")?;
         let mut history = Vec::new();
-        for listed in saver.list(&self.place, self.at, limit).await? {
-            let run = self.open(Sink::default(), Some(listed.id)).await?;
-            history.push(run.record().await?);
+        let mut before = self.at;
+        while history.len() < limit {
+            let page = saver.list(&self.place, before, PAGE.min(limit)).await?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.id);
+            for listed in page {
+                let header = Header::open(&listed.header).map_err(|error| RunError::Stored {
+                    what: format!("the header of checkpoint {} cannot be read", listed.id),
+                    source: error.into(),
+                })?;
+                if history.len() < limit && filter(&header) {
+                    let run = self.open(Sink::default(), Some(listed.id)).await?;
+                    history.push(run.record().await?);
+                }
+            }
         }
         Ok(history)
+    }
+
+    /// Copies the thread as it is, with its history, its nested graphs and what waits in it, under another name.
+    /// From there on the two have nothing to do with each other, but tasks that waited have the same ids in both.
+    pub async fn copy_to(&self, id: impl Into<Arc<str>>) -> Result<Self, RunError> {
+        let id = id.into();
+        let saver = self.stored("copying a thread")?;
+        saver.copy_thread(&self.place.thread, &id).await?;
+        Ok(Thread {
+            place: Place::root(id),
+            at: None,
+            pin: None,
+            ..self.clone()
+        })
+    }
+
+    /// Removes all that is stored of the thread, nested graphs included.
+    pub async fn delete(&self) -> Result<(), RunError> {
+        let saver = self.stored("deleting a thread")?;
+        Ok(saver.delete_thread(&self.place.thread).await?)
     }
 
     fn stored(&self, what: &'static str) -> Result<&Arc<dyn Checkpointer>, RunError> {

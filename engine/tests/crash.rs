@@ -140,6 +140,10 @@ impl Checkpointer for KillAt {
             .await
     }
 
+    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
+        self.inner.copy_thread(thread, to).await
+    }
+
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
         self.inner.delete_thread(thread).await
     }

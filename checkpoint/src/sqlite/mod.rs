@@ -164,6 +164,12 @@ impl Checkpointer for SqliteCheckpointer {
             .await
     }
 
+    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
+        let (thread, to) = (thread.to_owned(), to.to_owned());
+        self.write(move |db| write::copy_thread(db, &thread, &to))
+            .await
+    }
+
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
         let thread = thread.to_owned();
         self.write(move |db| write::delete_thread(db, &thread))

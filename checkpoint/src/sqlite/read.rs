@@ -27,6 +27,11 @@ pub(super) fn saves(db: &Connection, place: i64) -> rusqlite::Result<u64> {
         .query_row([place], |row| row.get(0))
 }
 
+fn origin(db: &Connection, place: i64) -> rusqlite::Result<Option<String>> {
+    db.prepare_cached("SELECT origin FROM places WHERE id = ?1")?
+        .query_row([place], |row| row.get(0))
+}
+
 pub(super) fn link(db: &Connection, place: i64, id: CheckpointId) -> Result<Link, Stop> {
     db.prepare_cached("SELECT branch, parent FROM checkpoints WHERE place = ?1 AND seq = ?2")?
         .query_row(params![place, key(id)], |row| {
@@ -62,6 +67,7 @@ pub(super) fn load(
         parent: found.parent,
         newest,
         saves: saves(db, place)?,
+        origin: origin(db, place)?,
         header: found.header,
         channels: channels(db, place, &way)?,
         pending: pending(db, place, found.id)?,

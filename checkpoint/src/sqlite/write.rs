@@ -6,7 +6,7 @@ use super::Stop;
 use super::read::{key, link, newest, place_number, saves};
 use crate::lineage::Link;
 use crate::saver::{check_commits, check_tasks};
-use crate::{CheckpointId, Commit, Item, Place, Seen, StoredTask, TaskId};
+use crate::{CheckpointId, Commit, Item, Place, SaveError, Seen, StoredTask, TaskId};
 
 pub(super) fn commit(db: &Connection, place: &Place, commits: &[Commit]) -> Result<(), Stop> {
     let number = ensure_place(db, place)?;
@@ -106,6 +106,40 @@ fn put_tasks(
         put.execute(params![place, base, child, id, position, record])?;
     }
     Ok(())
+}
+
+pub(super) fn copy_thread(db: &Connection, thread: &str, to: &str) -> Result<(), Stop> {
+    if !places_of(db, to)?.is_empty() {
+        let thread = to.to_owned();
+        return Err(SaveError::Exists { thread }.into());
+    }
+    let places = places_of(db, thread)?;
+    if places.is_empty() {
+        let thread = thread.to_owned();
+        return Err(SaveError::NoThread { thread }.into());
+    }
+    for place in places {
+        let copy: i64 = db
+            .prepare_cached(
+                "INSERT INTO places(thread, namespace, saves, origin) \
+                 SELECT ?2, namespace, saves, ifnull(origin, thread) FROM places WHERE id = ?1 RETURNING id",
+            )?
+            .query_row(params![place, to], |row| row.get(0))?;
+        for table in [
+            "INSERT INTO checkpoints SELECT ?2, seq, parent, branch, header FROM checkpoints WHERE place = ?1",
+            "INSERT INTO items SELECT ?2, channel, branch, seq, value, log FROM items WHERE place = ?1",
+            "INSERT INTO tasks SELECT ?2, base, child, id, position, record FROM tasks WHERE place = ?1",
+        ] {
+            db.prepare_cached(table)?.execute([place, copy])?;
+        }
+    }
+    Ok(())
+}
+
+fn places_of(db: &Connection, thread: &str) -> rusqlite::Result<Vec<i64>> {
+    db.prepare_cached("SELECT id FROM places WHERE thread = ?1")?
+        .query_map([thread], |row| row.get(0))?
+        .collect()
 }
 
 pub(super) fn delete_thread(db: &Connection, thread: &str) -> Result<(), Stop> {

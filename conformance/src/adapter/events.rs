@@ -477,6 +477,7 @@ fn handed_back(
         step: on.step + 1,
     };
     Ok(Part {
+        id: None,
         namespace: Arc::clone(ns),
         event,
     })

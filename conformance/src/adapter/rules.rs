@@ -78,6 +78,7 @@ impl Rules {
             sees: reads(spec, node),
             triggers: triggers(spec, &node.name),
         });
+        let nodes: Vec<_> = nodes.collect();
         let nested = spec.nodes.iter().filter_map(|node| {
             let inner = inner(&node.body, &world.library)?;
             Some((node.name.clone(), Arc::new(Rules::new(inner, world, None))))
@@ -92,7 +93,7 @@ impl Rules {
             computed,
             inputs: inputs.into_iter().collect(),
             output: spec.output.clone(),
-            nodes: nodes.collect(),
+            nodes,
             nested: nested.collect(),
         }
     }

@@ -53,6 +53,8 @@ pub(crate) const START: &str = "__start__";
 pub(crate) struct Run {
     core: Arc<Core>,
     place: Place,
+    /// The thread whose name is in the ids of tasks: this one, or the one that it was copied from.
+    origin: Arc<str>,
     scope: Scope,
     options: Options,
     /// The newest checkpoint of the place: what the next one must follow.

@@ -53,6 +53,9 @@ impl Run {
         if let Some(saver) = run.scope.saver.clone()
             && let Some(newest) = saver.load(&run.place, None).await?
         {
+            if let Some(origin) = &newest.origin {
+                run.origin = origin.as_str().into();
+            }
             run.newest = Some(newest.newest);
             run.saves = newest.saves;
         }
@@ -138,6 +141,7 @@ impl Run {
             routing: Routing::new(&core),
             growth: vec![Growth::default(); core.channels.len()],
             core,
+            origin: Arc::clone(&place.thread),
             place,
             scope,
             options,
@@ -168,6 +172,9 @@ impl Run {
     async fn restore(&mut self, loaded: Loaded, saver: &dyn Checkpointer) -> Result<(), RunError> {
         let header = Header::open(&loaded.header).map_err(self.unreadable("its header"))?;
         self.check_graph(&header)?;
+        if let Some(origin) = &loaded.origin {
+            self.origin = origin.as_str().into();
+        }
         self.newest = Some(loaded.newest);
         self.saves = loaded.saves;
         self.base = Some(loaded.id);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use superstep_channels::{Name, Value};
-use superstep_checkpoint::{CheckpointId, Place, TaskId};
+use superstep_checkpoint::{CheckpointId, TaskId};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::Run;
@@ -62,7 +62,9 @@ pub(super) fn rescue(core: &Core, failed: &Planned, error: &str) -> Option<Plann
 /// Where a superstep takes place; part of every task's id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment<'a> {
-    pub(crate) place: &'a Place,
+    /// The thread, or the one that it was copied from.
+    pub(crate) thread: &'a str,
+    pub(crate) namespace: &'a str,
     pub(crate) base: Option<CheckpointId>,
     pub(crate) step: i64,
 }
@@ -101,8 +103,8 @@ struct Ids<'a> {
 impl<'a> Ids<'a> {
     fn new(moment: Moment<'a>) -> Self {
         let mut bytes = Vec::with_capacity(128);
-        put_text(&mut bytes, &moment.place.thread);
-        put_text(&mut bytes, &moment.place.namespace);
+        put_text(&mut bytes, moment.thread);
+        put_text(&mut bytes, moment.namespace);
         Ids {
             moment,
             common: bytes.len(),
@@ -151,7 +153,8 @@ impl Run {
 
     pub(super) fn moment(&self) -> Moment<'_> {
         Moment {
-            place: &self.place,
+            thread: &self.origin,
+            namespace: &self.place.namespace,
             base: self.base,
             step: self.step + 1,
         }
@@ -214,6 +217,8 @@ impl Run {
 mod tests {
     use std::collections::HashSet;
 
+    use superstep_checkpoint::Place;
+
     use super::super::apply::Due;
     use super::*;
     use crate::{Context, Graph, Node, NodeResult, Update};
@@ -224,7 +229,8 @@ mod tests {
 
     fn at<'a>(place: &'a Place, base: Option<u64>, step: i64) -> Moment<'a> {
         Moment {
-            place,
+            thread: &place.thread,
+            namespace: &place.namespace,
             base: base.map(CheckpointId),
             step,
         }

@@ -121,6 +121,10 @@ impl Checkpointer for Rigged {
     ) -> Result<(), SaveError> {
         self.inner.save_tasks(place, seen, base, tasks).await
     }
+    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
+        self.inner.copy_thread(thread, to).await
+    }
+
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
         self.inner.delete_thread(thread).await
     }
