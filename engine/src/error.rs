@@ -248,6 +248,9 @@ pub enum RunError {
     /// Another run changed the thread meanwhile. Nothing of this superstep was stored.
     #[error(transparent)]
     ThreadConflict(SaveError),
+    /// A thread cannot be copied: it is not there, or the copy's name is taken.
+    #[error(transparent)]
+    Copy(SaveError),
     /// The checkpointer failed.
     #[error("the checkpointer failed")]
     Save(#[source] SaveError),
@@ -291,6 +294,7 @@ impl From<SaveError> for RunError {
     fn from(error: SaveError) -> Self {
         match error {
             SaveError::Conflict { .. } => RunError::ThreadConflict(error),
+            SaveError::Exists { .. } | SaveError::NoThread { .. } => RunError::Copy(error),
             other => RunError::Save(other),
         }
     }

@@ -36,7 +36,6 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
     let place = cx.next_nested_place(core.nesting);
     let mut scope = Scope {
         task: Some((cx.task(), cx.superstep())),
-        run: None,
         ..cx.scope().clone()
     };
     if core.nesting == Nesting::Unstored {

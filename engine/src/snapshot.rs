@@ -57,7 +57,7 @@ impl Snapshot {
             .collect();
         json!({
             "checkpoint": self.checkpoint.map(|id| id.0), "parent": self.parent.map(|id| id.0),
-            "source": self.source, "step": self.step, "values": fields_json(&self.values),
+            "source": self.source.map(|source| format!("{source:?}").to_lowercase()), "step": self.step, "values": fields_json(&self.values),
             "next": self.next().collect::<Vec<_>>(), "tasks": tasks, "parents": parents,
             "metadata": metadata, "run": self.run,
         })

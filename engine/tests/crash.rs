@@ -20,6 +20,7 @@ use superstep::checkpoint::{
     SqliteCheckpointer, StoredTask,
 };
 use superstep::prelude::*;
+use superstep::{Durability, NodeError, Routine};
 use tokio::sync::watch;
 
 use crate::process::{assignment, block_on, run};
@@ -38,15 +39,18 @@ struct KillAt {
 struct Acknowledged {
     file: PathBuf,
     tasks: watch::Sender<BTreeSet<String>>,
+    /// Whether results are saved before the run ends.
+    early: bool,
 }
 
 impl Acknowledged {
-    fn open(folder: &Path) -> Self {
+    fn open(folder: &Path, durability: Durability) -> Self {
         let file = folder.join("acknowledged");
         let known = lines(&file).into_iter().collect();
         Acknowledged {
             file,
             tasks: watch::Sender::new(known),
+            early: durability != Durability::Exit,
         }
     }
 
@@ -166,7 +170,7 @@ struct Work {
 const TRAIL: Key<Vec<String>> = Key::delta_with("trail", append, Snapshots::Every(3));
 
 const STEPS: [&str; 10] = [
-    "one", "two", "fan", "part", "gather", "inner", "seven", "eight", "nine", "ten",
+    "one", "two", "fan", "part", "gather", "inner", "charge", "eight", "nine", "ten",
 ];
 const PART: Node<u32> = Node::new("part");
 const LEFT: Node<Work> = Node::new("left");
@@ -187,6 +191,9 @@ impl Effects {
     async fn step(self, work: Work, cx: Context) -> NodeResult {
         let name = cx.node().to_string();
         self.run(&cx, &name);
+        if name == "charge" {
+            self.charge(&cx).await?;
+        }
         let update = Update::new()
             .put(
                 Work::LAST,
@@ -200,6 +207,24 @@ impl Effects {
         })
     }
 
+    /// A durable step, and two routines side by side.
+    async fn charge(&self, cx: &Context) -> Result<(), NodeError> {
+        let effects = self.clone();
+        cx.step("charge", async move {
+            note(&effects.0, "charged");
+            Ok::<_, NodeError>(1u32)
+        })
+        .await?;
+        let effects = self.clone();
+        let notify = Routine::new("notify", move |who: String, _: Context| {
+            note(&effects.0, &format!("notified {who}"));
+            async move { Ok(who.len() as u32) }
+        });
+        let both = ["a", "bb"].map(|who| cx.call(&notify, who.to_owned()));
+        assert_eq!(futures::future::try_join_all(both).await?, [1, 2]);
+        Ok(())
+    }
+
     async fn inner(self, work: Work, cx: Context) -> NodeResult {
         self.run(&cx, cx.node());
         Ok(Update::new().put(Work::LAST, format!("{} after {}", cx.node(), work.last)))
@@ -208,7 +233,7 @@ impl Effects {
 
 /// Two parts finish at once; each of the others waits until the one before it is saved.
 async fn part(effects: Effects, acknowledged: Acknowledged, part: u32, cx: Context) -> NodeResult {
-    if part >= 2 {
+    if part >= 2 && acknowledged.early {
         acknowledged.at_least(BEFORE_PARTS + part as usize).await;
     }
     effects.run(&cx, &format!("part {part}"));
@@ -256,8 +281,14 @@ fn graph(effects: &Effects, acknowledged: &Acknowledged) -> Graph<Work> {
 #[test]
 #[ignore = "a process of its own, which the test below starts"]
 fn child() {
-    let (folder, point) = assignment();
-    let acknowledged = Acknowledged::open(&folder);
+    let (folder, order) = assignment();
+    let (point, durability) = order.split_once(' ').unwrap();
+    let durability = match durability {
+        "Async" => Durability::Async,
+        "Exit" => Durability::Exit,
+        _ => Durability::Sync,
+    };
+    let acknowledged = Acknowledged::open(&folder, durability);
     let graph = graph(&Effects(folder.join("effects")), &acknowledged);
     let saver = KillAt {
         inner: SqliteCheckpointer::open(folder.join("threads.db")).unwrap(),
@@ -268,9 +299,10 @@ fn child() {
     block_on(async {
         let thread = graph.thread(&saver, "t");
         let outcome = match thread.state().await.unwrap().checkpoint {
-            None => thread.start(Work::default()).await,
-            Some(_) => thread.proceed().await,
+            None => thread.start(Work::default()),
+            Some(_) => thread.proceed(),
         };
+        let outcome = outcome.durability(durability).await;
         assert!(matches!(outcome.unwrap(), Outcome::Done(_)));
     });
 }
@@ -287,7 +319,8 @@ struct Remains {
 fn remains(folder: &Path) -> Remains {
     let saver = SqliteCheckpointer::open(folder.join("threads.db")).unwrap();
     let unused = Effects(folder.join("unused"));
-    let thread = graph(&unused, &Acknowledged::open(folder)).thread(&saver, "t");
+    let acknowledged = Acknowledged::open(folder, Durability::Sync);
+    let thread = graph(&unused, &acknowledged).thread(&saver, "t");
     let history = block_on(thread.history(100)).unwrap();
     let read = |snapshot: superstep::Snapshot| (snapshot.step, snapshot.values.json().unwrap());
     Remains {
@@ -296,35 +329,92 @@ fn remains(folder: &Path) -> Remains {
     }
 }
 
-/// Report R06, at every call and with more kinds of steps.
-#[test]
-fn a_kill_at_any_call_loses_nothing_and_repeats_nothing_acknowledged() {
-    const UNDISTURBED: &str = "0";
-    let folder = tempfile::tempdir().unwrap();
-    assert!(run("crash::child", folder.path(), UNDISTURBED).success());
-    let undisturbed = remains(folder.path());
-    assert_eq!(undisturbed.history.len(), 2 + STEPS.len());
-    assert_eq!(undisturbed.effects.len(), STEPS.len() - 2 + 5 + 2);
-
-    let mut kills = 0;
+/// Kills the run at each call of its checkpointer and goes on with it each time. Gives how many calls there are, and
+/// how often something happened twice that is stored on its own.
+fn kill_everywhere(
+    durability: Durability,
+    undisturbed: &Remains,
+    killed: impl Fn(&Remains, usize),
+) -> (usize, BTreeMap<String, usize>) {
+    let order = |point: usize| format!("{point} {durability:?}");
+    let (mut kills, mut twice) = (0, BTreeMap::new());
     loop {
         let folder = tempfile::tempdir().unwrap();
-        let first = run("crash::child", folder.path(), &(kills + 1).to_string());
+        let first = run("crash::child", folder.path(), &order(kills + 1));
         if first.success() {
-            break;
+            return (kills, twice);
         }
         kills += 1;
         assert_eq!(first.signal(), Some(9), "point {kills}: {first}");
+        killed(&remains(folder.path()), kills);
         let acknowledged = lines(&folder.path().join("acknowledged"));
-        assert!(
-            run("crash::child", folder.path(), UNDISTURBED).success(),
-            "point {kills}"
-        );
-        assert_eq!(remains(folder.path()), undisturbed, "point {kills}");
-        check_counts(&folder.path().join("effects"), &acknowledged, kills);
+        let second = run("crash::child", folder.path(), &order(0));
+        assert!(second.success(), "point {kills}");
+        assert_eq!(remains(folder.path()), *undisturbed, "point {kills}");
+        let effects = folder.path().join("effects");
+        check_counts(&effects, &acknowledged, kills);
+        for effect in ["charged", "notified a", "notified bb"] {
+            let count = lines(&effects)
+                .iter()
+                .filter(|line| *line == effect)
+                .count();
+            assert!(
+                (1..=2).contains(&count),
+                "point {kills}: {effect} {count} times"
+            );
+            *twice.entry(effect.to_owned()).or_default() += count - 1;
+        }
     }
-    // Before and after: the input, ten steps, three early saves, the nested input and its two steps.
-    assert_eq!(kills, 2 * (1 + STEPS.len() + 3 + 1 + 2));
+}
+
+fn undisturbed(durability: Durability) -> Remains {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run("crash::child", folder.path(), &format!("0 {durability:?}")).success());
+    remains(folder.path())
+}
+
+/// Report R06, at every call and with more kinds of steps.
+#[test]
+fn a_kill_at_any_call_loses_nothing_and_repeats_nothing_acknowledged() {
+    let calm = undisturbed(Durability::Sync);
+    assert_eq!(calm.history.len(), 2 + STEPS.len());
+    assert_eq!(calm.effects.len(), STEPS.len() - 2 + 5 + 2 + 3);
+    let (kills, twice) = kill_everywhere(Durability::Sync, &calm, |_, _| {});
+    // Before and after: the input, ten steps, three early saves, the nested input and its two steps, the charge and the two
+    // notices, which are saved together.
+    assert_eq!(kills, 2 * (1 + STEPS.len() + 3 + 1 + 2 + 2));
+    // Only a kill between the effect and the save of it repeats it.
+    assert_eq!(
+        twice,
+        BTreeMap::from(
+            ["charged", "notified a", "notified bb"].map(|effect| (effect.to_owned(), 1))
+        )
+    );
+}
+
+#[test]
+fn what_a_kill_leaves_of_a_run_stored_behind_is_the_thread_as_it_was() {
+    let calm = undisturbed(Durability::Async);
+    assert_eq!(calm, undisturbed(Durability::Sync));
+    let (kills, _) = kill_everywhere(Durability::Async, &calm, |left, point| {
+        let from = calm.history.len() - left.history.len();
+        assert_eq!(left.history, calm.history[from..], "point {point}");
+    });
+    assert!(kills > 2 * STEPS.len());
+}
+
+#[test]
+fn what_a_kill_leaves_of_a_run_stored_at_its_end_is_nothing_or_all() {
+    let calm = undisturbed(Durability::Exit);
+    assert_eq!(calm.history, undisturbed(Durability::Sync).history[..1]);
+    let (kills, _) = kill_everywhere(Durability::Exit, &calm, |left, point| {
+        assert!(
+            left.history.is_empty() || left.history == calm.history,
+            "point {point}"
+        );
+    });
+    // Before and after its one commit.
+    assert_eq!(kills, 2);
 }
 
 fn check_counts(effects: &Path, acknowledged: &[String], point: usize) {
@@ -334,6 +424,9 @@ fn check_counts(effects: &Path, acknowledged: &[String], point: usize) {
     }
     for (effect, count) in counts {
         let task = effect.rsplit(' ').next().unwrap();
+        if effect.starts_with("notified") || effect == "charged" {
+            continue;
+        }
         let most = if acknowledged.iter().any(|id| id == task) {
             1
         } else {

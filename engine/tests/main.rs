@@ -9,6 +9,7 @@
 
 mod boundaries;
 mod compile_fail;
+mod control;
 mod crash;
 mod dynamic;
 mod laws;
@@ -17,3 +18,4 @@ mod process;
 mod report;
 mod reports;
 mod surface;
+mod updates;

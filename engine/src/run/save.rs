@@ -239,7 +239,11 @@ impl Run {
             next: self.next_names(),
             ran: self.ran.iter().map(ToString::to_string).collect(),
             parents: self.scope.parents.to_vec(),
-            run: self.scope.run.as_deref().map(str::to_owned),
+            run: match &*self.place.namespace {
+                "" => self.scope.run.as_deref().map(str::to_owned),
+                // The run is the thread's, and not of a graph in it.
+                _ => None,
+            },
             metadata: (*self.scope.metadata).clone(),
             copy_of: self.copy_of,
             task: self.scope.task,
