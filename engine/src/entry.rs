@@ -20,10 +20,10 @@ use crate::update::Update;
 /// [steps](Context::step), asks, and gives a result.
 ///
 /// Its threads do what those of any graph do: they pause, go on after a crash, stream, and keep a history.
-/// It is started with [`Call::new`], and its [`Returned`] state has the result.
+/// It is started with a [call](Entry::call), and its [`Returned`] state has the result.
 ///
 /// ```
-/// use superstep::entry::{Call, Entry};
+/// use superstep::entry::Entry;
 /// use superstep::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,8 +33,8 @@ use crate::update::Update;
 ///     Ok(last.unwrap_or_default() + more)
 /// })?;
 /// let thread = count.thread(&MemoryCheckpointer::new(), "t");
-/// assert_eq!(thread.start(Call::new(3)).await?.done().and_then(|state| state.result), Some(3));
-/// assert_eq!(thread.start(Call::new(4)).await?.done().and_then(|state| state.result), Some(7));
+/// assert_eq!(thread.start(count.call(3)).await?.done().and_then(|state| state.result), Some(3));
+/// assert_eq!(thread.start(count.call(4)).await?.done().and_then(|state| state.result), Some(7));
 /// # Ok(())
 /// # }
 /// ```
@@ -90,6 +90,11 @@ impl<A: Data, R: Data, P: Data> Entry<A, R, P> {
         })
     }
 
+    /// What a run of it on this input is started with.
+    pub fn call(&self, input: A) -> Call<A> {
+        Call(input)
+    }
+
     /// The entry as a graph: to be nested, drawn, or given another executor.
     pub fn graph(&self) -> &Graph<Returned<R>> {
         &self.graph
@@ -121,16 +126,9 @@ fn finish<R: Data, P: Data>((result, left): (R, P)) -> NodeResult {
     Ok(update.put_value(PREVIOUS, Value::new(left)))
 }
 
-/// What an entry is started with.
+/// What an entry is started with. See [`Entry::call`].
 #[derive(Clone, Debug)]
 pub struct Call<A>(A);
-
-impl<A: Data> Call<A> {
-    /// A run on this input.
-    pub fn new(input: A) -> Self {
-        Call(input)
-    }
-}
 
 impl<A: Data> From<Call<A>> for Update {
     fn from(call: Call<A>) -> Self {

@@ -1,7 +1,7 @@
 //! Results that stand on their own before their task has ended: durable steps, and routines that nodes call.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use superstep_channels::{Data, Name, Type, Value};
 use superstep_checkpoint::TaskId;
@@ -14,7 +14,7 @@ use crate::record::{Record, RecordState, TypedBytes};
 /// What is known of results within the tasks of a superstep, and where new ones are handed in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
-    known: Option<Arc<HashMap<TaskId, Record>>>,
+    known: Arc<Mutex<HashMap<TaskId, Record>>>,
     /// Nothing on a thread that is not stored.
     entries: Option<mpsc::UnboundedSender<Entry>>,
 }
@@ -36,12 +36,26 @@ pub(crate) fn inner_id(task: TaskId, kind: &str, index: u32) -> TaskId {
 }
 
 impl Journal {
-    pub(crate) fn new(
-        known: HashMap<TaskId, Record>,
-        entries: Option<mpsc::UnboundedSender<Entry>>,
-    ) -> Self {
-        let known = (!known.is_empty()).then(|| Arc::new(known));
-        Journal { known, entries }
+    pub(crate) fn new(entries: Option<mpsc::UnboundedSender<Entry>>) -> Self {
+        Journal {
+            known: Arc::default(),
+            entries,
+        }
+    }
+
+    /// Makes a stored result known.
+    pub(crate) fn know(&self, id: TaskId, record: Record) {
+        self.known().insert(id, record);
+    }
+
+    /// Forgets the results of a superstep that is over.
+    pub(crate) fn forget(&self) {
+        self.known().clear();
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<TaskId, Record>> {
+        // Held over single changes only.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The result of an earlier attempt, if there is one: of this name and type.
@@ -51,7 +65,7 @@ impl Journal {
         name: &Name,
         wanted: Type,
     ) -> Result<Option<Value>, TaskError> {
-        let Some(record) = self.known.as_ref().and_then(|known| known.get(&id)) else {
+        let Some(record) = self.known().get(&id).cloned() else {
             return Ok(None);
         };
         if record.node != *name {
@@ -92,20 +106,21 @@ impl Journal {
         name: &Name,
         value: &Value,
     ) -> Result<(), TaskError> {
-        let Some(entries) = &self.entries else {
-            return Ok(());
-        };
         let value = TypedBytes::checked(value).map_err(|error| TaskError::Journal {
             name: name.clone(),
             reason: error.to_string(),
         })?;
         let record = Record::new(&**name, RecordState::Returned { value });
-        let (stored, reply) = oneshot::channel();
-        let entry = Entry { id, record, stored };
-        // If the run is gone, or could not store it, nobody hears of the result: the run fails or its task is dropped.
-        if entries.send(entry).is_err() || reply.await.is_err() {
-            std::future::pending::<()>().await;
+        if let Some(entries) = &self.entries {
+            let (stored, reply) = oneshot::channel();
+            let record = record.clone();
+            let entry = Entry { id, record, stored };
+            // If the run is gone, or could not store it, nobody hears of the result: the run fails or its task is dropped.
+            if entries.send(entry).is_err() || reply.await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
+        self.know(id, record);
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ impl Run {
                 task: task.clone(),
                 ended: Ended::Done(done),
                 saved: false,
+                kept: true,
             }),
             Err(error) => {
                 self.tell_cache_failed(task, &error);
@@ -35,8 +36,9 @@ impl Run {
 
     /// Keeps the results of tasks that ran. A cache that fails fails no run, but it is told.
     pub(super) async fn keep_cached(&self, results: &[Finished]) -> Result<(), RunError> {
-        for Finished { task, ended, saved } in results {
-            let (Ended::Done(done), false) = (ended, saved) else {
+        for finished in results {
+            let Finished { task, ended, .. } = finished;
+            let (Ended::Done(done), false) = (ended, finished.saved || finished.kept) else {
                 continue;
             };
             let Some((cached, key)) = self.cache_of(task)? else {

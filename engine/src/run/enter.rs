@@ -177,6 +177,7 @@ impl Run {
     /// such a fork, nothing has gone on from it, and it serves as it is.
     async fn replay(&mut self) -> Result<(), RunError> {
         self.records.clear();
+        self.inbox.journal.forget();
         self.scope.answers = Arc::default();
         self.replays = true;
         for edit in self.stored_results().await?.edits {

@@ -17,7 +17,6 @@ use crate::context::{Context, Scope, poll_once};
 use crate::error::{Failure, RunError, TaskError};
 use crate::executor::TaskOutcome;
 use crate::graph::Exits;
-use crate::journal::Journal;
 use crate::policy::perform;
 use crate::record::{Done, RecordState, load_done};
 use crate::update::Update;
@@ -28,6 +27,8 @@ pub(super) struct Finished {
     pub(super) ended: Ended,
     /// What it led to stood in the store already.
     pub(super) saved: bool,
+    /// It was kept for an equal input.
+    pub(super) kept: bool,
 }
 
 #[derive(Debug)]
@@ -93,8 +94,7 @@ impl Run {
     async fn run_tasks(&mut self, tasks: Vec<Planned>) -> Result<Vec<Finished>, RunError> {
         let mut results: Vec<Option<Finished>> = Vec::with_capacity(tasks.len());
         let mut waiting = Vec::with_capacity(tasks.len());
-        let journal = self.journal();
-        let scope = Arc::new(self.scope_of_tasks(journal));
+        let scope = Arc::new(self.scope_of_tasks());
         for (at, task) in tasks.iter().enumerate() {
             let known = match self.hand_back(task)? {
                 None => {
@@ -126,7 +126,7 @@ impl Run {
         Ok(results)
     }
 
-    fn scope_of_tasks(&self, journal: Journal) -> Scope {
+    fn scope_of_tasks(&self) -> Scope {
         Scope {
             parents: self.lineage(),
             stands_on: self.exit_parent(),
@@ -134,7 +134,7 @@ impl Run {
             behind: self.behind(),
             inside: self.inside.clone(),
             remaining: self.options.limit.saturating_sub(self.taken),
-            journal,
+            journal: self.inbox.journal.clone(),
             ..self.scope.clone()
         }
     }
@@ -174,6 +174,7 @@ impl Run {
             task: task.clone(),
             ended,
             saved: true,
+            kept: false,
         }))
     }
 
@@ -244,6 +245,7 @@ impl Run {
             task: task.clone(),
             ended,
             saved: false,
+            kept: false,
         };
         self.tell_ended(&finished);
         finished

@@ -1,7 +1,7 @@
 //! Storing results within tasks while the tasks run.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{self, Poll};
 
 use tokio::sync::mpsc;
 
@@ -9,13 +9,30 @@ use super::Run;
 use super::save::stored_task;
 use crate::error::RunError;
 use crate::journal::{Entry, Journal};
-use crate::record::RecordState;
 
 /// Where tasks hand in results that are to be stored before they go on.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    sender: mpsc::UnboundedSender<Entry>,
-    entries: mpsc::UnboundedReceiver<Entry>,
+    pub(super) journal: Journal,
+    /// Nothing on a thread that is not stored.
+    entries: Option<mpsc::UnboundedReceiver<Entry>>,
+}
+
+impl Inbox {
+    pub(super) fn new(stores: bool) -> Self {
+        let (sender, entries) = stores.then(mpsc::unbounded_channel).unzip();
+        Inbox {
+            journal: Journal::new(sender),
+            entries,
+        }
+    }
+
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Entry>> {
+        match &mut self.entries {
+            Some(entries) => entries.poll_recv(cx),
+            None => Poll::Pending,
+        }
+    }
 }
 
 enum Next<T> {
@@ -25,22 +42,6 @@ enum Next<T> {
 }
 
 impl Run {
-    /// What tasks need to store results and to find those of earlier attempts.
-    pub(super) fn journal(&mut self) -> Journal {
-        if self.scope.saver.is_none() {
-            return Journal::default();
-        }
-        let inbox = self.journal.get_or_insert_with(|| {
-            let (sender, entries) = mpsc::unbounded_channel();
-            Inbox { sender, entries }
-        });
-        let records = self.records.iter();
-        let returned = |state: &RecordState| matches!(state, RecordState::Returned { .. });
-        let known = records.filter(|(_, record)| returned(&record.state));
-        let known = known.map(|(id, record)| (*id, record.clone())).collect();
-        Journal::new(known, Some(inbox.sender.clone()))
-    }
-
     /// Waits for something, and stores what tasks hand in meanwhile. Nothing if the run was cancelled before, and no nested
     /// run is left that saves what it has.
     pub(super) async fn storing<T>(
@@ -61,11 +62,10 @@ impl Run {
                 if cancelled.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Next::Cancelled);
                 }
-                let inbox = self.journal.as_mut();
-                match inbox.map(|inbox| inbox.entries.poll_recv(cx)) {
-                    Some(Poll::Ready(Some(entry))) => Poll::Ready(Next::Entry(entry)),
+                match self.inbox.poll(cx) {
+                    Poll::Ready(Some(entry)) => Poll::Ready(Next::Entry(entry)),
                     // The run holds a sender itself, so the queue does not end.
-                    Some(_) | None => Poll::Pending,
+                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
                 }
             });
             match next.await {
@@ -78,8 +78,8 @@ impl Run {
 
     async fn store_entry(&mut self, entry: Entry) -> Result<(), RunError> {
         let mut entries = vec![entry];
-        if let Some(inbox) = &mut self.journal {
-            while let Ok(more) = inbox.entries.try_recv() {
+        if let Some(more) = &mut self.inbox.entries {
+            while let Ok(more) = more.try_recv() {
                 entries.push(more);
             }
         }
@@ -88,8 +88,7 @@ impl Run {
             .map(|entry| stored_task(entry.id, u32::MAX, &entry.record));
         let records = records.collect::<Result<_, _>>()?;
         self.save_records(records).await?;
-        for Entry { id, record, stored } in entries {
-            self.records.insert(id, record);
+        for Entry { stored, .. } in entries {
             // Its task may be gone.
             let _ = stored.send(());
         }

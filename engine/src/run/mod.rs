@@ -89,8 +89,8 @@ pub(crate) struct Run {
     dirty: Dirty,
     /// The input, while the checkpoint only holds it as due. Seen when an older checkpoint is addressed.
     start_is_due: Option<Done>,
-    /// Results within the tasks that run, to be stored. Made when they are first needed.
-    journal: Option<Inbox>,
+    /// Results within the tasks that run, to be stored.
+    inbox: Inbox,
     /// Graphs that run inside its tasks.
     inside: Inside,
     /// What is not stored yet.

@@ -14,6 +14,7 @@ use super::amend::{changed_in, without_edits};
 use super::apply::{Due, Routing, write};
 use super::durable::Unsaved;
 use super::edit::EDIT;
+use super::inbox::Inbox;
 use super::log::{LOG, logged};
 use super::save::{Dirty, Growth, SENDS, StoredWaiting, WAITING};
 use super::{Options, Run, START};
@@ -21,7 +22,7 @@ use crate::context::Scope;
 use crate::control::Inside;
 use crate::error::RunError;
 use crate::graph::{ChannelIx, Core};
-use crate::record::{Done, Record, StoredSend, load_send};
+use crate::record::{Done, Record, RecordState, StoredSend, load_send};
 
 impl Run {
     /// Opens a place at its newest checkpoint or at the one named. An empty place gives a run that has nothing yet.
@@ -140,6 +141,7 @@ impl Run {
             cells: core.cells(),
             routing: Routing::new(&core),
             growth: vec![Growth::default(); core.channels.len()],
+            inbox: Inbox::new(scope.saver.is_some()),
             core,
             origin: Arc::clone(&place.thread),
             place,
@@ -159,7 +161,6 @@ impl Run {
             edits: Vec::new(),
             dirty: Dirty::default(),
             start_is_due: None,
-            journal: None,
             inside: Inside::default(),
             unsaved: Unsaved::default(),
             held: Vec::new(),
@@ -348,6 +349,8 @@ impl Run {
                     .filter(|event| Some(event.id.checkpoint) == self.base);
                 let next = here.map(|event| event.id.index.saturating_add(1)).max();
                 self.stand(next.unwrap_or_default());
+            } else if let RecordState::Returned { .. } = record.state {
+                self.inbox.journal.know(task.id, record);
             } else if record.node == EDIT {
                 let edit = self.waiting_result(&record)?;
                 self.take_edit(task.id, edit.unwrap_or_default())?;

@@ -227,6 +227,7 @@ impl Run {
         self.stand(0);
         self.edits.clear();
         self.records.clear();
+        self.inbox.journal.forget();
         Ok(commit)
     }
 
