@@ -47,6 +47,7 @@ pub struct ChannelSpec {
     value: Type,
     fold: Option<Arc<dyn ErasedFold>>,
     conversions: Conversions,
+    schema: Option<Arc<serde_json::Value>>,
 }
 
 impl ChannelSpec {
@@ -58,6 +59,7 @@ impl ChannelSpec {
             value: Type::of::<T>(),
             fold: None,
             conversions: Conversions::new(),
+            schema: None,
         }
     }
 
@@ -74,6 +76,7 @@ impl ChannelSpec {
             value: Type::of::<V>(),
             fold: Some(Arc::new(Typed { start, fold })),
             conversions: Conversions::new(),
+            schema: None,
         }
     }
 
@@ -147,6 +150,21 @@ impl ChannelSpec {
     pub fn converting(mut self, conversions: Conversions) -> Self {
         self.conversions = self.conversions.and(conversions);
         self
+    }
+
+    /// Says what values of the channel look like, as a JSON schema: for those who look at a graph. Nothing is checked by it.
+    #[must_use]
+    pub fn schema(mut self, schema: serde_json::Value) -> Self {
+        self.schema = Some(Arc::new(schema));
+        self
+    }
+
+    /// The JSON schema of its values: as it was given, else one that takes everything and has the type's name as title.
+    pub fn json_schema(&self) -> serde_json::Value {
+        match &self.schema {
+            Some(schema) => (**schema).clone(),
+            None => serde_json::json!({ "title": self.value.name() }),
+        }
     }
 
     /// The name.

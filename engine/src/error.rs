@@ -343,6 +343,11 @@ pub enum TaskError {
     /// The update goes to a node that is not there.
     #[error("its update or branch leads to `{0}`, which is no node of this graph")]
     UnknownTarget(Name),
+    /// The node goes to another node than it said it may.
+    #[error(
+        "its update or branch leads to `{0}`, which is none of the nodes that it was said to lead to"
+    )]
+    UndeclaredTarget(Name),
     /// The update writes a channel that is not there.
     #[error("its update writes channel `{0}`, which this graph does not have")]
     UnknownChannel(Name),

@@ -25,6 +25,8 @@
 //! | to stop a run | [`Control`] |
 //! | to start a run twice and have it once | [`RunBuilder::id`] |
 //! | to go on after a crash, an error or a limit | [`Thread::proceed`] |
+//! | to know why a node ran | [`Thread::explain`] |
+//! | to see a graph | [`Graph::mermaid`], [`Graph::dot`], [`Graph::to_json`], [`Graph::warnings`] |
 //! | to look back, or to go on from back there | [`Thread::history`], [`Thread::at`] |
 //! | to trade safety for speed | [`Durability`] |
 //! | to keep threads in a file | `SqliteCheckpointer`, with the feature `sqlite` of `superstep-checkpoint` |
@@ -84,6 +86,7 @@ mod error;
 mod event;
 mod event_log;
 mod executor;
+mod explanation;
 mod graph;
 mod handler;
 mod journal;
@@ -114,7 +117,8 @@ pub use error::{
 pub use event::{Event, Modes, Part};
 pub use event_log::{EventId, Logged, ParseEventIdError};
 pub use executor::{Executor, InProcess, Task, TaskOutcome};
-pub use graph::{Graph, GraphBuilder};
+pub use explanation::{Because, Change, Explanation, Reason};
+pub use graph::{Graph, GraphBuilder, Warning};
 pub use handler::{NodeFailure, Rescue};
 pub use migration::Migration;
 pub use nested_thread::Nested;

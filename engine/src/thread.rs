@@ -19,6 +19,7 @@ use crate::durability::Durability;
 use crate::error::RunError;
 use crate::event::{Modes, Part};
 use crate::event_log::{EventId, Logged};
+use crate::explanation::Explanation;
 use crate::graph::Graph;
 use crate::nested_thread::Nested;
 use crate::run::{Breakpoints, Enter, Given, Options, Run, Stop, events};
@@ -259,6 +260,13 @@ impl<S: State> Thread<S> {
             }
         }
         Ok(state)
+    }
+
+    /// Says why the tasks that are due are due, and which tasks wrote what before: of the newest checkpoint, or of the one that
+    /// the thread is [`at`](Thread::at). It is worked out from what is stored.
+    pub async fn explain(&self) -> Result<Explanation, RunError> {
+        self.stored("explaining a checkpoint")?;
+        self.open(Sink::default(), self.at).await?.explain().await
     }
 
     /// The records of the thread's checkpoints, newest first, at most `limit`; from the one before

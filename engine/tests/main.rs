@@ -12,6 +12,7 @@ mod compile_fail;
 mod control;
 mod crash;
 mod crowd;
+mod describing;
 mod dynamic;
 mod journal;
 mod laws;

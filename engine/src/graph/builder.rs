@@ -7,20 +7,20 @@ use superstep_channels::{ChannelSpec, Name};
 
 use super::compile::compile;
 use super::{Branch, Core, Graph};
-use crate::error::{BuildError, NodeError};
+use crate::error::BuildError;
 use crate::executor::{Executor, InProcess};
-use crate::handler::{ErrorHandler, Rescue};
+use crate::handler::ErrorHandler;
 use crate::migration::Migration;
 use crate::nested::Subgraph;
 use crate::nesting::Nesting;
-use crate::node::{ErasedNode, Handler, Node, Targets, erase};
+use crate::node::{ErasedNode, Handler, Node, erase};
 use crate::policy::Policy;
 use crate::run::Breakpoints;
-use crate::state::{Fields, Input, Reads, Schema, State};
+use crate::state::{Input, Schema, State};
 
 /// The description of a graph. Nothing is checked until [`build`](GraphBuilder::build), which reports all problems at once.
 pub struct GraphBuilder<S> {
-    described: Description,
+    pub(super) described: Description,
     state: PhantomData<fn() -> S>,
 }
 
@@ -38,19 +38,34 @@ pub(super) struct Description {
     pub(super) after: Breakpoints,
     /// The graphs that functions of nodes run.
     pub(super) calls: Vec<(Name, Arc<Core>)>,
+    /// Where nodes may go besides their edges, if it was said.
+    pub(super) leads: Vec<(Name, Vec<Name>)>,
+    pub(super) about: Vec<(Name, Note)>,
     pub(super) nodes: Vec<Declared>,
     pub(super) deferred: Vec<Name>,
     pub(super) entries: Vec<Name>,
     pub(super) edges: Vec<(Name, Name)>,
     pub(super) joins: Vec<(Vec<Name>, Name)>,
     /// None stands for the start.
-    pub(super) branches: Vec<(Option<Name>, Branch)>,
+    pub(super) branches: Vec<(Option<Name>, Decision)>,
     pub(super) executor: Arc<dyn Executor>,
     pub(super) migration: Migration,
     pub(super) policies: Vec<(Name, Policy)>,
     pub(super) default_policy: Policy,
     pub(super) handlers: Vec<(Name, Arc<ErrorHandler>)>,
     pub(super) default_handler: Option<Arc<ErrorHandler>>,
+}
+
+/// A branch, and where it can lead, if it was said: labels and nodes.
+pub(super) struct Decision {
+    pub(super) decide: Branch,
+    pub(super) targets: Option<Vec<(Name, Name)>>,
+}
+
+/// Something said about a node.
+pub(super) enum Note {
+    Tag(Name),
+    Member(String, serde_json::Value),
 }
 
 /// A node as it was declared.
@@ -74,6 +89,8 @@ impl<S: State> GraphBuilder<S> {
             before: Breakpoints::None,
             after: Breakpoints::None,
             calls: Vec::new(),
+            leads: Vec::new(),
+            about: Vec::new(),
             nodes: Vec::new(),
             deferred: Vec::new(),
             entries: Vec::new(),
@@ -152,118 +169,8 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Stops before a superstep that would run one of these nodes, unless a run says otherwise.
-    #[must_use]
-    pub fn stop_before(mut self, nodes: impl Into<Breakpoints>) -> Self {
-        self.described.before = nodes.into();
-        self
-    }
-
-    /// Stops after a superstep that ran one of these nodes, unless a run says otherwise.
-    #[must_use]
-    pub fn stop_after(mut self, nodes: impl Into<Breakpoints>) -> Self {
-        self.described.after = nodes.into();
-        self
-    }
-
     fn add(&mut self, name: Name, run: Arc<dyn ErasedNode>, reads: Option<Vec<Name>>) {
         self.described.nodes.push(Declared { name, run, reads });
-    }
-
-    /// Lets a node wait until nothing else is due, sends included: it collects what branches of different length bring.
-    #[must_use]
-    pub fn defer<I: Reads>(mut self, node: Node<I>) -> Self {
-        self.described.deferred.push(node.name().clone());
-        self
-    }
-
-    /// Says what happens around a node: retries, time limits, cached results. Said twice, the last one counts.
-    #[must_use]
-    pub fn policy<I>(mut self, node: Node<I>, policy: Policy) -> Self {
-        self.described.policies.push((node.name().clone(), policy));
-        self
-    }
-
-    /// Says what happens around every node, as far as its own policy does not say it.
-    #[must_use]
-    pub fn defaults(mut self, policy: Policy) -> Self {
-        self.described.default_policy = policy;
-        self
-    }
-
-    /// Says what runs in the same superstep in place of a node that failed for good: after its retries, and not when it asks.
-    ///
-    /// The handler gets the input that the node had, and the failure. What it returns counts as if the node had
-    /// returned it, except that the node's edges and branches are not followed: the handler says with `goto` where to go.
-    /// If it fails, the run fails. The failure is stored before it starts, so after a crash it starts and not the node.
-    #[must_use]
-    pub fn on_error<I: Input>(mut self, node: Node<I>, handler: impl Rescue<I>) -> Self {
-        let name = node.name().clone();
-        let handler = Arc::new(ErrorHandler::of_node(&name, handler));
-        self.described.handlers.push((name, handler));
-        self
-    }
-
-    /// The same for every node that has no handler of its own. It gets what was sent to the node, if that has its
-    /// input's type, and otherwise the state.
-    #[must_use]
-    pub fn default_on_error<I: Input>(mut self, handler: impl Rescue<I>) -> Self {
-        self.described.default_handler = Some(Arc::new(ErrorHandler::of_graph(handler)));
-        self
-    }
-
-    /// Says which node runs first. Several entries run side by side.
-    #[must_use]
-    pub fn entry<I: Reads>(mut self, node: Node<I>) -> Self {
-        self.described.entries.push(node.name().clone());
-        self
-    }
-
-    /// Runs `to` in the superstep after `from`.
-    #[must_use]
-    pub fn edge<A, B: Reads>(mut self, from: Node<A>, to: Node<B>) -> Self {
-        self.described
-            .edges
-            .push((from.name().clone(), to.name().clone()));
-        self
-    }
-
-    /// Runs `to` when all of `from` have run since it last ran, in whichever supersteps.
-    #[must_use]
-    pub fn join<A, B: Reads>(
-        mut self,
-        from: impl IntoIterator<Item = Node<A>>,
-        to: Node<B>,
-    ) -> Self {
-        let sources = from.into_iter().map(|node| node.name().clone());
-        self.described
-            .joins
-            .push((sources.collect(), to.name().clone()));
-        self
-    }
-
-    /// Decides after `from`, on the state with that node's own writes in it, where to go.
-    /// Writes of other nodes of the same superstep are not in it yet.
-    #[must_use]
-    pub fn branch<A, T: Targets>(
-        mut self,
-        from: Node<A>,
-        decide: impl Fn(S) -> T + Send + Sync + 'static,
-    ) -> Self {
-        self.described
-            .branches
-            .push((Some(from.name().clone()), erase_branch(decide)));
-        self
-    }
-
-    /// Decides on the input where to begin.
-    #[must_use]
-    pub fn entry_branch<T: Targets>(
-        mut self,
-        decide: impl Fn(S) -> T + Send + Sync + 'static,
-    ) -> Self {
-        self.described.branches.push((None, erase_branch(decide)));
-        self
     }
 
     /// Limits what callers and enclosing graphs may give to these channels: input that writes another is refused,
@@ -299,14 +206,6 @@ impl<S: State> GraphBuilder<S> {
     pub fn build(self) -> Result<Graph<S>, BuildError> {
         compile(self.described).map(Graph::new)
     }
-}
-
-fn erase_branch<S: State, T: Targets>(decide: impl Fn(S) -> T + Send + Sync + 'static) -> Branch {
-    Arc::new(move |fields: &Fields| {
-        let mut targets = Vec::new();
-        decide(fields.read::<S>().map_err(NodeError::from)?).collect(&mut targets)?;
-        Ok(targets)
-    })
 }
 
 impl<S> std::fmt::Debug for GraphBuilder<S> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use superstep_channels::{ChannelSpec, Conversions, Name};
 
-use super::builder::{Declared, Description};
+use super::builder::{Declared, Description, Note};
 use super::{ChannelIx, ChannelSet, Core, Exits, FormerNames, Join, NodeDef, NodeIx, Proofs};
 use crate::error::{BuildError, Problem};
 use crate::migration::{Migration, first_name};
@@ -209,13 +209,29 @@ impl Wiring {
     }
 
     fn branches(&mut self, described: &Description, find: &mut Find<'_>) {
-        for (from, branch) in &described.branches {
+        for (from, decision) in &described.branches {
+            let targets = decision.targets.iter().flatten();
+            let labels: Vec<(Name, NodeIx)> = targets
+                .filter_map(|(label, to)| Some((label.clone(), find(to, Problem::UnknownTarget)?)))
+                .collect();
             let exits = match from {
                 None => Some(&mut self.entry),
                 Some(name) => find(name, Problem::UnknownSource).map(|at| &mut self.nodes[at]),
             };
             if let Some(exits) = exits {
-                exits.branches.push(Arc::clone(branch));
+                exits.branches.push(Arc::clone(&decision.decide));
+                exits.labels.extend(labels);
+            }
+        }
+        for (from, targets) in &described.leads {
+            let from = find(from, Problem::UnknownSource);
+            let targets = targets.iter();
+            let targets: Vec<NodeIx> = targets
+                .filter_map(|to| find(to, Problem::UnknownTarget))
+                .collect();
+            if let Some(from) = from {
+                let leads = &mut self.nodes[from].leads;
+                leads.get_or_insert_default().extend(targets);
             }
         }
     }
@@ -274,7 +290,10 @@ fn assemble(
     let stops = [unknown(&described.before), unknown(&described.after)];
     problems.extend(stops.into_iter().flatten().map(Problem::UnknownBreakpoint));
     let calls = described.calls.iter().map(|(node, _)| node);
-    let unknown = calls.filter(|node| !node_at.contains_key(*node));
+    let about = described.about.iter().map(|(node, _)| node);
+    let unknown = calls
+        .chain(about)
+        .filter(|node| !node_at.contains_key(*node));
     problems.extend(unknown.cloned().map(Problem::UnknownSource));
     let output = match described.output {
         Some(names) => channels.named(&described.name, names, problems),
@@ -344,7 +363,22 @@ fn assemble(
                 };
                 (handler, reads)
             });
+            let about = described
+                .about
+                .iter()
+                .filter(|(name, _)| *name == node.name);
+            let (mut tags, mut metadata) = (Vec::new(), serde_json::Map::new());
+            for (_, note) in about {
+                match note {
+                    Note::Tag(tag) => tags.push(tag.clone()),
+                    Note::Member(key, value) => {
+                        metadata.insert(key.clone(), value.clone());
+                    }
+                }
+            }
             NodeDef {
+                tags,
+                metadata,
                 reads,
                 handler,
                 deferred: deferred.contains(&node.name),

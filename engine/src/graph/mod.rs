@@ -1,8 +1,11 @@
 //! A graph as it runs: built once, shared by all its threads.
 
+mod around;
 mod builder;
 mod compile;
+mod describe;
 mod draw;
+mod wiring;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +17,7 @@ use superstep_channels::{Channel, ChannelSpec, Conversions, Kind, Name};
 use superstep_checkpoint::{Checkpointer, Place};
 
 pub use builder::GraphBuilder;
+pub use describe::Warning;
 
 use crate::error::{NodeError, RunError};
 use crate::executor::Executor;
@@ -190,6 +194,8 @@ pub(crate) struct NodeDef {
     pub(crate) policy: Option<Arc<Policy>>,
     /// What runs in its place when it failed for good, and what that reads.
     pub(crate) handler: Option<(Arc<ErrorHandler>, ChannelSet)>,
+    pub(crate) tags: Vec<Name>,
+    pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
     /// The graph that it is or runs.
     pub(crate) inside: Option<Arc<Core>>,
 }
@@ -200,6 +206,10 @@ pub(crate) struct Exits {
     pub(crate) edges: Vec<NodeIx>,
     pub(crate) joins: Vec<usize>,
     pub(crate) branches: Vec<Branch>,
+    /// Where branches can lead, as far as it was said: labels and nodes.
+    pub(crate) labels: Vec<(Name, NodeIx)>,
+    /// The only nodes that it may go to besides its edges, if it was said.
+    pub(crate) leads: Option<Vec<NodeIx>>,
 }
 
 /// Decides on the state where to go.

@@ -7,6 +7,7 @@ mod durable;
 mod edit;
 mod enter;
 mod execute;
+mod explain;
 mod inbox;
 mod log;
 mod open;
@@ -185,6 +186,14 @@ impl Breakpoints {
             Breakpoints::None => false,
             Breakpoints::All => true,
             Breakpoints::Nodes(names) => names.contains(node),
+        }
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        match self {
+            Breakpoints::None => serde_json::json!([]),
+            Breakpoints::All => "*".into(),
+            Breakpoints::Nodes(names) => serde_json::json!(names),
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn route(
         done.targets.push(find(core, target)?);
     }
     if exits.branches.is_empty() {
-        return Ok(done);
+        return allowed(core, exits, done);
     }
     let fields = own_view(core, cells, &done.writes)?;
     for branch in &exits.branches {
@@ -40,7 +40,23 @@ pub(crate) fn route(
             done.targets.push(find(core, target)?);
         }
     }
-    Ok(done)
+    allowed(core, exits, done)
+}
+
+/// Whether the node goes where it said it may.
+fn allowed(core: &Core, exits: &Exits, done: Done) -> Result<Done, TaskError> {
+    let Some(leads) = &exits.leads else {
+        return Ok(done);
+    };
+    let labelled = |node| exits.labels.iter().any(|(_, known)| *known == node);
+    let other = done.targets.iter().map(|target| match target {
+        Routed::Node(node) | Routed::Send(node, _) => *node,
+    });
+    let mut other = other.filter(|node| !leads.contains(node) && !labelled(*node));
+    match other.next() {
+        None => Ok(done),
+        Some(node) => Err(TaskError::UndeclaredTarget(core.node_name(node).clone())),
+    }
 }
 
 fn find(core: &Core, target: Target) -> Result<Routed, TaskError> {
