@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use futures::future::BoxFuture;
 use superstep_channels::Type;
 use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Listed, Place, Source};
+use tracing::Instrument as _;
 
 use crate::context::{Context, Parked, Scope};
 use crate::error::{ReadError, RunError};
@@ -76,8 +77,13 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
             (run, Enter::Input(input))
         }
     };
-    run.enter(enter).await?;
-    Ok(match run.drive().await? {
+    let span = run.run_span();
+    let stop = async {
+        run.enter(enter).await?;
+        run.drive().await
+    };
+    let stop = stop.instrument(span).await?;
+    Ok(match stop {
         Stop::Done => End::Done(Box::new(run)),
         Stop::Paused(asks) => End::Parked(Parked::Asks(asks)),
         Stop::Breakpoint(nodes) => End::Parked(Parked::Stopped(nodes)),

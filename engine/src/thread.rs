@@ -28,6 +28,7 @@ use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::update::Update;
 use superstep_channels::{Json, Name};
+use tracing::Instrument as _;
 
 /// How many headers are read at once while a history is filtered.
 const PAGE: usize = 256;
@@ -583,8 +584,13 @@ impl<S: State> RunBuilder<S> {
             thread.stored("logging events")?;
         }
         let mut run = thread.open_with(sink, self.options).await?;
-        run.enter(self.enter).await?;
-        Ok(match run.drive().await? {
+        let span = run.run_span();
+        let stop = async {
+            run.enter(self.enter).await?;
+            run.drive().await
+        };
+        let stop = stop.instrument(span).await?;
+        Ok(match stop {
             Stop::Done => Outcome::Done(run.state()?),
             Stop::Paused(asks) => Outcome::Paused(asks),
             Stop::Breakpoint(nodes) => Outcome::Breakpoint(nodes),

@@ -23,4 +23,5 @@ mod process;
 mod report;
 mod reports;
 mod surface;
+mod tracing;
 mod updates;

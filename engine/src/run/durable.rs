@@ -9,6 +9,7 @@ use superstep_checkpoint::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 
 use super::Run;
 use crate::durability::Durability;
@@ -76,7 +77,7 @@ impl Backlog {
     fn start(saver: Arc<dyn Checkpointer>, place: Place) -> Result<Self, RunError> {
         let runtime = Handle::try_current().map_err(|_| RunError::NoRuntime)?;
         let (saves, mut queue) = mpsc::channel::<Save>(OUTSTANDING);
-        let worker = runtime.spawn(async move {
+        let worker = async move {
             while let Some(save) = queue.recv().await {
                 if let Save::End = save {
                     break;
@@ -84,7 +85,8 @@ impl Backlog {
                 save.make(&*saver, &place).await?;
             }
             Ok(())
-        });
+        };
+        let worker = runtime.spawn(worker.in_current_span());
         Ok(Backlog { saves, worker })
     }
 
@@ -187,7 +189,8 @@ impl Run {
             return Ok(());
         };
         if self.scope.durability != Durability::Async {
-            return Ok(save.make(&**saver, &self.place).await?);
+            let span = self.save_span();
+            return Ok(save.make(&**saver, &self.place).instrument(span).await?);
         }
         let backlog = match &mut self.unsaved.backlog {
             Some(backlog) => backlog,

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::plan::{Path, Planned, rescue};
 use super::route::route;
+use super::trace::in_task_span;
 use super::{Run, Stop};
 use crate::ask::Ask;
 use crate::context::{Context, Scope, poll_once};
@@ -141,9 +142,10 @@ impl Run {
 
     fn spawnable(&self, task: &Planned, scope: &Arc<Scope>) -> BoxFuture<'static, TaskOutcome> {
         let policy = &self.core.nodes[task.node].policy;
+        let planned = task;
         let task = self.task(task);
         let scope = Arc::clone(scope);
-        match policy {
+        let run = match policy {
             None => {
                 let cx = Context::new(&task, scope);
                 self.core.executor.execute(task, cx)
@@ -152,7 +154,8 @@ impl Run {
                 let executor = Arc::clone(&self.core.executor);
                 perform(Arc::clone(policy), executor, task, scope)
             }
-        }
+        };
+        in_task_span(planned, run)
     }
 
     /// The result of a task that finished before the run was taken up.

@@ -16,6 +16,7 @@ mod read;
 mod route;
 mod save;
 mod tell;
+mod trace;
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -36,6 +37,8 @@ use crate::graph::{Core, NodeIx};
 use crate::record::{Done, Record};
 use crate::state::{Fields, Input};
 use crate::update::Update;
+
+use tracing::Instrument as _;
 
 use apply::Routing;
 pub(crate) use durable::Behind;
@@ -248,7 +251,8 @@ impl Run {
 
     async fn supersteps(&mut self) -> Result<Stop, RunError> {
         loop {
-            if let Some(stop) = self.superstep().await? {
+            let span = self.superstep_span();
+            if let Some(stop) = self.superstep().instrument(span).await? {
                 return Ok(stop);
             }
         }
