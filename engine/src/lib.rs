@@ -7,7 +7,7 @@
 //! | you want | take |
 //! |---|---|
 //! | a state with types | `#[derive(State)]`, see [`State`](derive@State) |
-//! | a graph that comes from data at run time | `Graph<`[`Json`](channels::Json)`>`, [`Node::named`], [`ChannelSpec`](channels::ChannelSpec) |
+//! | a graph that comes from data at run time | [`document`]; or by hand `Graph<`[`Json`](channels::Json)`>`, [`Node::named`], [`ChannelSpec`](channels::ChannelSpec) |
 //! | to go on to a fixed node, or to one of several | [`edge`](GraphBuilder::edge), [`branch`](GraphBuilder::branch), [`Update::goto`] |
 //! | to wait for several nodes | [`join`](GraphBuilder::join), [`defer`](GraphBuilder::defer) |
 //! | many tasks of one node, each with its own input | [`Update::send`] |
@@ -80,6 +80,7 @@ mod attempt;
 mod call;
 mod context;
 mod control;
+pub mod document;
 mod durability;
 pub mod entry;
 mod error;
