@@ -121,7 +121,7 @@ fn a_name_that_is_no_node_name_is_refused() {
     let agent = create_agent(scripted([Message::ai("")])).middleware(middleware);
     insta::assert_snapshot!(agent.build().unwrap_err(), @r"
     graph `agent` cannot be built:
-    - `a|b.before_agent` cannot be a name: names are not empty, do not begin with `__`, and hold no `|` or `:`
+    - `a|b.before_agent` cannot be a name: names are no numbers and not empty, do not begin with `__`, and hold no `|` or `:`
     ");
 }
 

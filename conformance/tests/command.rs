@@ -45,7 +45,7 @@ fn the_selected_cases_are_counted_by_topic() {
 
 #[test]
 fn a_selection_that_makes_no_sense_is_refused() {
-    let usage = "usage: golden engine DIR [--topic T,...] [--case NAME]";
+    let usage = "usage: golden engine DIR [--topic T,...] [--case NAME]\n       golden results DIR --case NAME";
     let refused = |arguments: &[&str], message: &str| {
         assert_eq!(
             golden(arguments),

@@ -124,7 +124,7 @@ fn node(
             let body = Arc::new(Body {
                 label: format!("{graph}:{}", declared.name),
                 ops: ops.clone(),
-                delay: declared.delay.clone(),
+                delay: declared.delay,
                 rules: Arc::clone(rules),
             });
             let run = move |input: Json, cx: Context| Arc::clone(&body).run(input, cx);

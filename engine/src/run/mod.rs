@@ -251,29 +251,33 @@ impl Run {
 
     async fn supersteps(&mut self) -> Result<Stop, RunError> {
         loop {
+            self.scope.sink.read().await;
+            self.check_cancelled()?;
+            let tasks = self.plan();
+            self.tell_checkpoint(&tasks)?;
+            if let Some(stop) = self.stop_before(&tasks)? {
+                return Ok(stop);
+            }
             let span = self.superstep_span();
-            if let Some(stop) = self.superstep().instrument(span).await? {
+            if let Some(stop) = self.superstep(tasks).instrument(span).await? {
                 return Ok(stop);
             }
         }
     }
 
-    /// One superstep: everything it does, in order.
-    async fn superstep(&mut self) -> Result<Option<Stop>, RunError> {
-        self.scope.sink.read().await;
-        self.check_cancelled()?;
-        let tasks = self.plan();
-        self.tell_checkpoint(&tasks)?;
+    /// Whether there is a reason not to run the tasks that are due.
+    fn stop_before(&mut self, tasks: &[Planned]) -> Result<Option<Stop>, RunError> {
         if tasks.is_empty() {
             return Ok(Some(Stop::Done));
         }
-        self.count(&tasks)?;
-        let stop = self
-            .breakpoint_before(&tasks)
-            .or_else(|| self.drained(&tasks));
-        if stop.is_some() {
-            return Ok(stop);
-        }
+        self.count(tasks)?;
+        Ok(self
+            .breakpoint_before(tasks)
+            .or_else(|| self.drained(tasks)))
+    }
+
+    /// One superstep: everything it does, in order.
+    async fn superstep(&mut self, tasks: Vec<Planned>) -> Result<Option<Stop>, RunError> {
         let results = self.execute(tasks).await?;
         let results = match self.done_or_stop(results)? {
             ControlFlow::Continue(results) => results,

@@ -71,11 +71,11 @@ impl Run {
         at: Option<CheckpointId>,
     ) -> Result<Run, RunError> {
         let mut run = Run::fresh(core, place, scope, Options::default());
-        if let Some(saver) = run.scope.saver.clone() {
-            if let Some(mut loaded) = run.load(&*saver, at).await? {
-                loaded.pending = without_edits(loaded.pending)?;
-                run.restore(loaded, &*saver).await?;
-            }
+        if let Some(saver) = run.scope.saver.clone()
+            && let Some(mut loaded) = run.load(&*saver, at).await?
+        {
+            loaded.pending = without_edits(loaded.pending)?;
+            run.restore(loaded, &*saver).await?;
         }
         Ok(run)
     }
