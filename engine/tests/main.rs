@@ -13,7 +13,7 @@ mod control;
 mod crash;
 mod crowd;
 mod describing;
-mod dynamic;
+mod document;
 mod journal;
 mod laws;
 mod migration;

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as JsonValue;
-use superstep_channels::{ChannelSpec, Json, Snapshots, fold_with};
+use superstep_channels::{ChannelSpec, Json, Name, Snapshots, fold_with};
 
-use super::predicate::{Call, Condition};
+use super::predicate::{Call, Condition, Predicate};
 use super::registry::{BadParameters, Made};
-use super::{
-    Branch, Channel, Document, DocumentError, DocumentProblem, Node, Registry, Rule, Targets,
-};
+use super::{Branch, Channel, Document, DocumentError, DocumentProblem, Node, Registry, Rule};
 use crate::context::Context;
 use crate::graph::{Graph, GraphBuilder};
-use crate::node::{Node as EngineNode, Target};
+use crate::node::Node as EngineNode;
 use crate::policy::{Policy, Retry};
 
 impl Document {
@@ -106,35 +104,29 @@ impl Document {
             self.check(branch, &path, problems);
             let decide = decide(branch, &path, registry, problems);
             let decide = move |Json(state): Json| decide(&state);
+            let targets = labels(branch);
             match &branch.from {
-                Some(from) => builder.branch(named(from), decide),
-                None => builder.entry_branch(decide),
+                Some(from) => builder.branch_to(named(from), decide, targets),
+                None => builder.entry_branch_to(decide, targets),
             }
         })
     }
 
-    /// Whether what a branch names is there.
+    /// Whether what a branch says makes sense.
     fn check(&self, branch: &Branch, path: &str, problems: &mut Problems) {
-        let cases = branch.when.iter().enumerate();
-        for (at, case) in cases {
-            let path = format!("{path}.when[{at}]");
+        let mut before: Vec<&Predicate> = Vec::new();
+        for (at, case) in branch.when.iter().enumerate() {
+            let path = format!("{path}.when[{at}].if");
             for channel in case.holds.channels() {
                 if !self.channels.contains_key(&channel) {
-                    problems.add(format!("{path}.if"), format!("`{channel}` is no channel"));
+                    problems.add(path.clone(), format!("`{channel}` is no channel"));
                 }
             }
-            self.check_targets(&case.to, &format!("{path}.to"), problems);
-        }
-        if let Some(otherwise) = &branch.otherwise {
-            self.check_targets(otherwise, &format!("{path}.else"), problems);
-        }
-    }
-
-    fn check_targets(&self, targets: &Targets, path: &str, problems: &mut Problems) {
-        for name in targets.names() {
-            if !self.nodes.iter().any(|node| node.name == *name) {
-                problems.add(path.to_owned(), format!("`{name}` is no node"));
+            if before.contains(&&case.holds) {
+                let what = "the same condition stands before it, so this one decides nothing";
+                problems.add(path, what.into());
             }
+            before.push(&case.holds);
         }
     }
 
@@ -262,13 +254,29 @@ fn policy(node: &Node) -> Policy {
     }
 }
 
-/// The function of a branch.
+/// What a branch gives if no condition holds.
+const OTHERWISE: &str = "else";
+
+/// The nodes of a branch, each with the condition that leads to it.
+fn labels(branch: &Branch) -> Vec<(String, EngineNode<Json>)> {
+    let cases = branch.when.iter();
+    let cases = cases.map(|case| (case.holds.to_string(), &case.to));
+    let otherwise = branch.otherwise.iter();
+    let all = cases.chain(otherwise.map(|targets| (OTHERWISE.to_owned(), targets)));
+    all.flat_map(|(label, targets)| {
+        let names = targets.names().iter();
+        names.map(move |name| (label.clone(), named(name)))
+    })
+    .collect()
+}
+
+/// The function of a branch: the first condition that holds, as a label.
 fn decide(
     branch: &Branch,
     path: &str,
     registry: &Registry,
     problems: &mut Problems,
-) -> impl Fn(&JsonValue) -> Vec<Target> + Send + Sync + 'static {
+) -> impl Fn(&JsonValue) -> Option<Name> + Send + Sync + 'static {
     let mut call = |known: &Call, path: String| -> Condition {
         let made = match registry.find_condition(&known.name) {
             Ok(make) => problems.of_parameters(make(&known.with), format!("{path}.with")),
@@ -279,22 +287,21 @@ fn decide(
         };
         made.unwrap_or_else(|| Box::new(|_| false))
     };
-    let targets = |targets: &Targets| -> Vec<Target> {
-        let names = targets.names().iter();
-        names.map(|name| named(name).into()).collect()
-    };
     let cases = branch.when.iter().enumerate();
-    let cases: Vec<(Condition, Vec<Target>)> = cases
+    let cases: Vec<(Condition, Option<Name>)> = cases
         .map(|(at, case)| {
-            let holds = case
-                .holds
-                .ready(&format!("{path}.when[{at}].if"), &mut call);
-            (holds, targets(&case.to))
+            let path = format!("{path}.when[{at}].if");
+            let leads = !case.to.names().is_empty();
+            let label = leads.then(|| case.holds.to_string().into());
+            (case.holds.ready(&path, &mut call), label)
         })
         .collect();
-    let otherwise = branch.otherwise.as_ref().map(targets).unwrap_or_default();
+    let otherwise = branch.otherwise.as_ref();
+    let otherwise = otherwise
+        .filter(|targets| !targets.names().is_empty())
+        .map(|_| OTHERWISE.into());
     move |state| {
         let first = cases.iter().find(|(holds, _)| holds(state));
-        first.map_or_else(|| otherwise.clone(), |(_, targets)| targets.clone())
+        first.map_or_else(|| otherwise.clone(), |(_, label)| label.clone())
     }
 }

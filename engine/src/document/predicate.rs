@@ -1,5 +1,7 @@
 //! Conditions on a state.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value as JsonValue;
 
@@ -100,6 +102,41 @@ impl Predicate {
                 each.iter().flat_map(Predicate::channels).collect()
             }
             Predicate::Call(_) => Vec::new(),
+        }
+    }
+}
+
+/// As people read it, in pictures.
+impl fmt::Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, each: &[Predicate], word: &str| {
+            for (at, predicate) in each.iter().enumerate() {
+                let before = if at == 0 { "" } else { word };
+                match predicate {
+                    Predicate::All(_) | Predicate::Any(_) => write!(f, "{before}({predicate})")?,
+                    _ => write!(f, "{before}{predicate}")?,
+                }
+            }
+            Ok(())
+        };
+        match self {
+            Predicate::Exists(what) => write!(f, "{what} exists"),
+            Predicate::Truthy(what) => write!(f, "{what}"),
+            Predicate::Equals(what, wanted) => write!(f, "{what} = {wanted}"),
+            Predicate::Greater(what, limit) => write!(f, "{what} > {limit}"),
+            Predicate::Less(what, limit) => write!(f, "{what} < {limit}"),
+            Predicate::AtLeast(what, limit) => write!(f, "{what} >= {limit}"),
+            Predicate::AtMost(what, limit) => write!(f, "{what} <= {limit}"),
+            Predicate::In(what, wanted) => {
+                write!(f, "{what} in {}", JsonValue::from(wanted.clone()))
+            }
+            Predicate::Not(inner) => write!(f, "not ({inner})"),
+            Predicate::All(each) if each.is_empty() => f.write_str("always"),
+            Predicate::Any(each) if each.is_empty() => f.write_str("never"),
+            Predicate::All(each) => list(f, each, " and "),
+            Predicate::Any(each) => list(f, each, " or "),
+            Predicate::Call(Call { name, with }) if with.is_null() => write!(f, "{name}"),
+            Predicate::Call(Call { name, with }) => write!(f, "{name} {with}"),
         }
     }
 }

@@ -62,8 +62,8 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// The same by labels: `decide` gives one or several of them, and `targets` says which nodes they stand for. So it is known where
-    /// the branch can lead: pictures show it, and a label without a node fails the task.
+    /// The same by labels: `decide` gives one or several of them, and `targets` says which nodes they stand for; a label may stand
+    /// for several. So it is known where the branch can lead: pictures show it, and a label without a node fails the task.
     ///
     /// ```
     /// # use superstep::prelude::*;
@@ -92,13 +92,10 @@ impl<S: State> GraphBuilder<S> {
         L: IntoIterator,
         L::Item: Into<Name>,
     {
-        let targets = targets.into_iter();
-        let targets: Vec<(Name, Name)> = targets
-            .map(|(label, node)| (label.into(), node.name().clone()))
-            .collect();
-        let decision = labelled(decide, targets);
         let from = Some(from.name().clone());
-        self.described.branches.push((from, decision));
+        self.described
+            .branches
+            .push((from, labelled(decide, targets)));
         self
     }
 
@@ -137,6 +134,23 @@ impl<S: State> GraphBuilder<S> {
         self.described.branches.push((None, free(decide)));
         self
     }
+
+    /// The same by labels, as with [`branch_to`](GraphBuilder::branch_to).
+    #[must_use]
+    pub fn entry_branch_to<B: Reads, L, M: Into<Name>>(
+        mut self,
+        decide: impl Fn(S) -> L + Send + Sync + 'static,
+        targets: impl IntoIterator<Item = (M, Node<B>)>,
+    ) -> Self
+    where
+        L: IntoIterator,
+        L::Item: Into<Name>,
+    {
+        self.described
+            .branches
+            .push((None, labelled(decide, targets)));
+        self
+    }
 }
 
 /// A branch that can lead anywhere.
@@ -153,36 +167,41 @@ fn free<S: State, T: Targets>(decide: impl Fn(S) -> T + Send + Sync + 'static) -
 }
 
 /// A branch by labels.
-fn labelled<S: State, L>(
+fn labelled<S: State, B, L, M: Into<Name>>(
     decide: impl Fn(S) -> L + Send + Sync + 'static,
-    targets: Vec<(Name, Name)>,
+    targets: impl IntoIterator<Item = (M, Node<B>)>,
 ) -> Decision
 where
     L: IntoIterator,
     L::Item: Into<Name>,
 {
+    let targets = targets.into_iter();
+    let targets: Vec<(Name, Name)> = targets
+        .map(|(label, node)| (label.into(), node.name().clone()))
+        .collect();
     let known = targets.clone();
     let decide: Branch = Arc::new(move |fields: &Fields| {
         let labels = decide(fields.read::<S>().map_err(NodeError::from)?);
-        let target = |label: Name| {
-            let found = known.iter().find(|(known, _)| *known == label);
-            let labels = || known.iter().map(|(label, _)| label.as_ref());
-            found
-                .map(|(_, node)| Target::Node(node.clone()))
-                .ok_or_else(|| {
-                    let known = labels().collect::<Vec<_>>().join("`, `");
-                    NodeError::from(format!(
-                        "a branch gave the label `{label}`, and knows `{known}`"
-                    ))
-                })
-        };
-        labels
-            .into_iter()
-            .map(|label| target(label.into()))
-            .collect()
+        let mut targets = Vec::new();
+        for label in labels {
+            let label = label.into();
+            let before = targets.len();
+            let meant = known.iter().filter(|(known, _)| *known == label);
+            targets.extend(meant.map(|(_, node)| Target::Node(node.clone())));
+            if targets.len() == before {
+                return Err(unknown_label(&label, &known));
+            }
+        }
+        Ok(targets)
     });
     Decision {
         decide,
         targets: Some(targets),
     }
+}
+
+fn unknown_label(label: &Name, known: &[(Name, Name)]) -> NodeError {
+    let known = known.iter().map(|(label, _)| label.as_ref());
+    let known = known.collect::<Vec<_>>().join("`, `");
+    format!("a branch gave the label `{label}`, and knows `{known}`").into()
 }
