@@ -57,6 +57,11 @@ impl<S: State> Thread<S> {
         }
     }
 
+    /// Its id, under which it is stored.
+    pub fn id(&self) -> &str {
+        &self.place.thread
+    }
+
     /// The same thread as of an older checkpoint: reading shows it as it was then, and running from it
     /// opens a branch. What came after it stays where it is.
     #[must_use]

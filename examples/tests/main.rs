@@ -5,6 +5,7 @@
 #![cfg(unix)]
 
 mod asked;
+mod embed;
 mod killed;
 mod planner;
 mod program;

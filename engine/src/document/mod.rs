@@ -317,7 +317,12 @@ impl Document {
             .map_err(|error| {
                 let path = error.path().to_string();
                 (
-                    if path == "." { String::new() } else { path },
+                    // Of what has no place it says one of these.
+                    if path == "." || path == "?" {
+                        String::new()
+                    } else {
+                        path
+                    },
                     error.into_inner(),
                 )
             })

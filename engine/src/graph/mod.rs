@@ -87,6 +87,11 @@ impl<S> Graph<S> {
         &self.core.name
     }
 
+    /// Its version.
+    pub fn version(&self) -> u32 {
+        self.core.version
+    }
+
     /// The names of the nodes, in the order of their declaration.
     pub fn nodes(&self) -> impl Iterator<Item = &Name> {
         self.core.nodes.iter().map(|node| &node.name)

@@ -7,10 +7,10 @@ use superstep_agent::message::ToolStatus;
 use superstep_agent::middleware::ApprovalRequest;
 
 use crate::args::Args;
-use crate::error::Failed;
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::tell;
+use superstep_examples::failed::Failed;
 
 /// What the agent is told when the answer is no.
 pub(crate) const UNWANTED: &str = "the user does not want the report written";

@@ -14,8 +14,8 @@ use superstep_agent::middleware::{Middleware, approve, limit_model_calls, patch_
 use superstep_agent::model::ChatModel;
 use superstep_agent::tool::{Tool, ToolResult};
 
-use crate::error::Failed;
 use crate::prompts::{COORDINATOR, SURVEYOR, SURVEYOR_PROMPT, request};
+use superstep_examples::failed::Failed;
 
 /// The directory that the thread surveys.
 const ROOT: Key<String> = Key::last("root");

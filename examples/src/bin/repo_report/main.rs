@@ -2,7 +2,6 @@
 
 mod args;
 mod ending;
-mod error;
 mod job;
 mod place;
 mod progress;
@@ -20,10 +19,10 @@ use superstep::{Answer, Modes, Outcome, RunBuilder, Thread};
 use superstep_agent::agent::Conversation;
 use superstep_agent::middleware::Decision;
 use superstep_agent::model::{ChatModel, OpenAi, Retry, Retrying, Timeouts};
+use superstep_examples::failed::Failed;
 use superstep_examples::planner::Planner;
 
 use args::{Args, YesNo};
-use error::Failed;
 use job::Job;
 use place::Place;
 use progress::Progress;

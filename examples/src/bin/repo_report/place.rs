@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use superstep::checkpoint::SqliteCheckpointer;
 
 use crate::args::Args;
-use crate::error::Failed;
 use crate::job::Job;
+use superstep_examples::failed::Failed;
 
 /// The thread, its database, and the report it writes.
 #[derive(Debug)]

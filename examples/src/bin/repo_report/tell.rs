@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
 
-use crate::error::Failed;
+use superstep_examples::failed::Failed;
 
 /// A line of results. A reader that went away is no reason to stop the work.
 pub(crate) fn result(label: &str, text: impl Display) -> Result<(), Failed> {

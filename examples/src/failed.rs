@@ -8,15 +8,16 @@ use superstep::checkpoint::SaveError;
 
 /// Something that ends the program with a line and a non-zero exit.
 #[derive(Debug)]
-pub(crate) struct Failed(String);
+pub struct Failed(String);
 
 impl Failed {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    /// With this line.
+    pub fn new(text: impl Into<String>) -> Self {
         Failed(text.into())
     }
 
     /// What failed, and the whole chain of causes, each said once.
-    pub(crate) fn because(what: impl Into<String>, error: &dyn Error) -> Self {
+    pub fn because(what: impl Into<String>, error: &dyn Error) -> Self {
         let mut text = what.into();
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -29,7 +30,8 @@ impl Failed {
         Failed(text)
     }
 
-    pub(crate) fn file(doing: &str, path: &Path, error: &dyn Error) -> Self {
+    /// What failed with a file.
+    pub fn file(doing: &str, path: &Path, error: &dyn Error) -> Self {
         Failed::because(format!("{doing} {}", path.display()), error)
     }
 }
@@ -39,6 +41,8 @@ impl std::fmt::Display for Failed {
         f.write_str(&self.0)
     }
 }
+
+impl Error for Failed {}
 
 impl From<SaveError> for Failed {
     fn from(error: SaveError) -> Self {
