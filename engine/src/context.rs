@@ -78,9 +78,7 @@ pub(crate) struct Scope {
     pub(crate) parents: Arc<[(String, CheckpointId)]>,
     /// The task of the enclosing graph that the graph runs in, and its superstep.
     pub(crate) task: Option<(TaskId, i64)>,
-    /// The stored checkpoint that the graph around stands on or goes on from.
-    pub(crate) stands_on: Option<CheckpointId>,
-    /// What the graph around stores behind its run.
+    /// What the graph around did and did not store yet.
     pub(crate) behind: Behind,
     /// The task runs anew on a checkpoint that was gone back to: so does what is nested in it.
     pub(crate) replays: bool,

@@ -17,7 +17,8 @@ pub enum Durability {
     Async,
     /// Stored once, when the run ends: done, paused, failed, at a limit or at a breakpoint. All its supersteps make one
     /// checkpoint, under whose id its events tell of each of them; results of an unfinished superstep are
-    /// stored beside it. A graph inside the run is stored only if it did not get done.
+    /// stored beside it. A graph inside the run is stored only if it did not get done; one that keeps
+    /// [one history](crate::Nesting::PerThread) is stored at the end of each of its calls, and so is, before that, what it stands on.
     ///
     /// A crash, a run that is dropped, or a reducer that fails takes the whole run: the thread is found as it was before.
     Exit,

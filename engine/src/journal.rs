@@ -19,12 +19,13 @@ pub(crate) struct Journal {
     entries: Option<mpsc::UnboundedSender<Entry>>,
 }
 
-/// A result to be stored, and who waits for that.
+/// What a task hands in to its run, and how it hears that it is stored.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) id: TaskId,
-    pub(crate) record: Record,
-    pub(crate) stored: oneshot::Sender<()>,
+pub(crate) enum Entry {
+    /// A result.
+    Result(TaskId, Record, oneshot::Sender<()>),
+    /// Nothing: the task waits until everything is stored that its run did before it.
+    CatchUp(oneshot::Sender<()>),
 }
 
 /// The id of the n-th step of a task, or of the n-th routine that it calls.
@@ -114,7 +115,7 @@ impl Journal {
         if let Some(entries) = &self.entries {
             let (stored, reply) = oneshot::channel();
             let record = record.clone();
-            let entry = Entry { id, record, stored };
+            let entry = Entry::Result(id, record, stored);
             // If the run is gone, or could not store it, nobody hears of the result: the run fails or its task is dropped.
             if entries.send(entry).is_err() || reply.await.is_err() {
                 std::future::pending::<()>().await;

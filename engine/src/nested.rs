@@ -49,7 +49,7 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
         durability: scope.durability,
         ..Options::default()
     };
-    let from = from(cx.place(), &place, &scope).await?;
+    let from = from(core.nesting, cx.place(), &place, &scope).await?;
     let go = |addressed| Enter::Go {
         answers: Vec::new(),
         edit: None,
@@ -94,12 +94,21 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
 }
 
 /// Where a run in `place` begins, inside a task of the graph in `around`.
-async fn from(around: &Place, place: &Place, scope: &Scope) -> Result<From, RunError> {
+async fn from(
+    nesting: Nesting,
+    around: &Place,
+    place: &Place,
+    scope: &Scope,
+) -> Result<From, RunError> {
     let Some(saver) = &scope.saver else {
         return Ok(From::Input(None));
     };
     if let Some(&pinned) = scope.pins.get(&*place.namespace) {
         return Ok(From::Pinned(pinned));
+    }
+    if nesting == Nesting::PerThread {
+        // What it kept is told by where the graph around stands, so that has to be stored.
+        scope.behind.catch_up().await?;
     }
     let mut before = None;
     while let Some(listed) = saver.list(place, before, 1).await?.pop() {
@@ -140,11 +149,7 @@ async fn is_on_the_way(
     if made_on == now {
         return Ok(!scope.replays);
     }
-    scope.behind.catch_up().await;
-    // A run that is stored at its end stands on a checkpoint that is not stored yet.
-    let unsaved = scope.stands_on != Some(*now);
-    let mut child = None;
-    let mut next = scope.stands_on;
+    let (mut next, mut child) = (Some(*now), None);
     // Parents and what is copied are older than their children and copies.
     while let Some(id) = next.filter(|id| id > made_on) {
         let listed = saver.list(around, Some(id.next()), 1).await?.pop();
@@ -154,29 +159,20 @@ async fn is_on_the_way(
         let header = open_header(&listed, around)?;
         // A copy stands for what it is a copy of.
         next = header.copy_of.or(listed.parent);
-        child = Some((id, header));
+        child = Some((id, header.source));
     }
-    if next != Some(*made_on) || left.task.is_none() {
+    let (Some((child, source)), true, Some((task, _))) = (child, next == Some(*made_on), left.task)
+    else {
         return Ok(false);
-    }
-    let listed = saver.list(around, Some(made_on.next()), 1).await?.pop();
-    if let (Some(listed), Some((_, step))) = (listed, left.task)
-        && open_header(&listed, around)?.step >= step
-    {
-        // Of several supersteps that were stored as one, an earlier one.
-        return Ok(true);
-    }
-    let Some((child, header)) = child else {
-        return Ok(unsaved);
     };
-    if let Source::Fork | Source::Update = header.source {
+    if let Source::Fork | Source::Update = source {
         return Ok(false);
     }
     let tasks = saver.tasks(around, *made_on).await?;
     let mut led_there = tasks.iter().filter(|task| task.child == Some(child));
-    // Of a run that was stored at its end no tasks are known; whatever it did led there.
+    // Of the tasks of a run that was stored at its end only the input is known; whatever else it did led there.
     let unknown = led_there.clone().next().is_none();
-    Ok(unknown || led_there.any(|task| left.task.is_some_and(|(left, _)| left == task.id)))
+    Ok(unknown || led_there.any(|known| known.id == task))
 }
 
 fn open_header(listed: &Listed, place: &Place) -> Result<Header, RunError> {

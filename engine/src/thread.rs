@@ -364,7 +364,6 @@ impl<S: State> Thread<S> {
             answers: Arc::default(),
             parents: Arc::default(),
             task: None,
-            stands_on: None,
             behind: Default::default(),
             replays: false,
             pins: Arc::default(),

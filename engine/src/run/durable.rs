@@ -12,9 +12,11 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
 use super::Run;
+use super::save::Dirty;
 use crate::durability::Durability;
 use crate::error::{RunError, stored};
 use crate::graph::ChannelIx;
+use crate::journal::Entry;
 use crate::nesting::Nesting;
 
 /// How many saves may be outstanding behind a run.
@@ -35,6 +37,8 @@ pub(super) struct Unsaved {
 #[derive(Debug, Default)]
 struct Exit {
     parent: Option<CheckpointId>,
+    /// The input, if the run began with one.
+    input: Option<StoredTask>,
     /// What each superstep wrote to delta channels.
     logs: BTreeMap<ChannelIx, Vec<Vec<u8>>>,
     /// A reducer failed: the channels are not what any superstep left.
@@ -42,7 +46,8 @@ struct Exit {
 }
 
 /// A save to be made.
-enum Save {
+#[derive(Debug)]
+pub(crate) enum Save {
     Commits(Vec<Commit>),
     Tasks(Seen, CheckpointId, Vec<StoredTask>),
     /// Nothing: what stands before it is stored.
@@ -74,10 +79,11 @@ struct Backlog {
 }
 
 impl Backlog {
-    fn start(saver: Arc<dyn Checkpointer>, place: Place) -> Result<Self, RunError> {
+    fn start(saver: Arc<dyn Checkpointer>, place: Place, around: Behind) -> Result<Self, RunError> {
         let runtime = Handle::try_current().map_err(|_| RunError::NoRuntime)?;
         let (saves, mut queue) = mpsc::channel::<Save>(OUTSTANDING);
         let worker = async move {
+            around.catch_up().await?;
             while let Some(save) = queue.recv().await {
                 if let Save::End = save {
                     break;
@@ -106,31 +112,46 @@ impl Backlog {
     }
 }
 
-/// What is stored behind a run, for graphs nested in it.
+/// What a run did and did not store yet, for graphs nested in it: they store nothing before what they stand on is stored.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Behind(Option<mpsc::Sender<Save>>);
+pub(crate) enum Behind {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What is on its way.
+    Outstanding(mpsc::Sender<Save>),
+    /// What it puts off to its end.
+    PutOff(mpsc::UnboundedSender<Entry>),
+}
 
 impl Behind {
-    /// Waits until what the run has done so far is stored. If it cannot be, the run will say so.
-    pub(crate) async fn catch_up(&self) {
-        if let Some(saves) = &self.0 {
-            let (mark, reached) = oneshot::channel();
-            if saves.send(Save::Mark(mark)).await.is_ok() {
-                let _ = reached.await;
-            }
+    /// Waits until what the run has done so far is stored.
+    pub(crate) async fn catch_up(&self) -> Result<(), SaveError> {
+        let (reply, reached) = oneshot::channel();
+        let told = match self {
+            Behind::Nothing => return Ok(()),
+            Behind::Outstanding(saves) => saves.send(Save::Mark(reply)).await.is_ok(),
+            Behind::PutOff(entries) => entries.send(Entry::CatchUp(reply)).is_ok(),
+        };
+        match told && reached.await.is_ok() {
+            true => Ok(()),
+            false => Err(SaveError::Backend {
+                what: "storing what the graph around stands on".into(),
+                source: "its run ended before".into(),
+            }),
         }
     }
 }
 
 impl Run {
-    /// What is stored behind this run.
+    /// What this run did and did not store yet.
     pub(super) fn behind(&self) -> Behind {
-        Behind(
-            self.unsaved
-                .backlog
-                .as_ref()
-                .map(|backlog| backlog.saves.clone()),
-        )
+        let outstanding = self.unsaved.backlog.as_ref();
+        match (self.inbox.sender(), outstanding) {
+            (Some(entries), _) if self.stores_at_exit() => Behind::PutOff(entries),
+            (_, Some(backlog)) => Behind::Outstanding(backlog.saves.clone()),
+            _ => Behind::Nothing,
+        }
     }
 
     pub(super) fn stores_at_exit(&self) -> bool {
@@ -188,13 +209,18 @@ impl Run {
         let Some(saver) = &self.scope.saver else {
             return Ok(());
         };
+        let around = &self.scope.behind;
         if self.scope.durability != Durability::Async {
+            around.catch_up().await?;
             let span = self.save_span();
             return Ok(save.make(&**saver, &self.place).instrument(span).await?);
         }
         let backlog = match &mut self.unsaved.backlog {
             Some(backlog) => backlog,
-            none => none.insert(Backlog::start(Arc::clone(saver), self.place.clone())?),
+            none => {
+                let (saver, place) = (Arc::clone(saver), self.place.clone());
+                none.insert(Backlog::start(saver, place, around.clone())?)
+            }
         };
         if backlog.saves.send(save).await.is_err() {
             self.finish_backlog().await?;
@@ -221,6 +247,13 @@ impl Run {
         exit.map_or(self.base, |exit| exit.parent)
     }
 
+    /// Notes the input as what led from the parent to the checkpoint that is stored at the end.
+    pub(super) fn put_off_input(&mut self, input: StoredTask) {
+        if let Some(exit) = &mut self.unsaved.exit {
+            exit.input = Some(input);
+        }
+    }
+
     /// Notes that the channels cannot be stored any more.
     pub(super) fn give_up_exit(&mut self) {
         if let Some(exit) = &mut self.unsaved.exit {
@@ -230,21 +263,28 @@ impl Run {
 
     /// Stores what is outstanding: the last thing that a run does, however it ended.
     pub(crate) async fn close(&mut self) -> Result<(), RunError> {
-        if let Some(exit) = self.unsaved.exit.take() {
-            if exit.broken {
-                return Ok(());
-            }
-            let commit = self.exit_commit(exit)?;
-            self.save(Save::Commits(vec![commit])).await?;
-            self.newest = self.base;
-            self.saves = 0;
+        if self.unsaved.exit.as_ref().is_some_and(|exit| exit.broken) {
+            return Ok(());
         }
+        self.store_put_off().await?;
         let mut tasks = std::mem::take(&mut self.unsaved.tasks);
         tasks.extend(self.log_record()?);
         if !tasks.is_empty() {
             self.save_tasks(tasks).await?;
         }
         self.finish_backlog().await
+    }
+
+    /// Stores the supersteps that were put off, as one checkpoint.
+    pub(super) async fn store_put_off(&mut self) -> Result<(), RunError> {
+        if let Some(exit) = self.unsaved.exit.take() {
+            let commit = self.exit_commit(exit)?;
+            self.dirty = Dirty::default();
+            self.save(Save::Commits(vec![commit])).await?;
+            self.newest = self.base;
+            self.saves = 0;
+        }
+        Ok(())
     }
 
     async fn finish_backlog(&mut self) -> Result<(), RunError> {
@@ -264,7 +304,7 @@ impl Run {
             parent: exit.parent,
             header: self.header(self.source, self.step)?,
             items: self.items()?,
-            tasks: self.log_record()?.into_iter().collect(),
+            tasks: exit.input.into_iter().chain(self.log_record()?).collect(),
         };
         Ok(commit)
     }

@@ -140,7 +140,11 @@ impl Run {
             exits: &core.entry,
             done,
         }])?;
+        let put_off = self.stores_at_exit().then(|| tasks.first().cloned());
         let commit = self.commit(Source::Loop, tasks)?;
+        if let Some(input) = put_off.flatten() {
+            self.put_off_input(input);
+        }
         self.hold_values(&written);
         Ok(commit)
     }

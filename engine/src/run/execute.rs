@@ -130,7 +130,6 @@ impl Run {
     fn scope_of_tasks(&self) -> Scope {
         Scope {
             parents: self.lineage(),
-            stands_on: self.exit_parent(),
             replays: self.replays,
             behind: self.behind(),
             inside: self.inside.clone(),

@@ -16,15 +16,31 @@ pub(super) struct Inbox {
     pub(super) journal: Journal,
     /// Nothing on a thread that is not stored.
     entries: Option<mpsc::UnboundedReceiver<Entry>>,
+    sender: Option<mpsc::UnboundedSender<Entry>>,
 }
 
 impl Inbox {
     pub(super) fn new(stores: bool) -> Self {
         let (sender, entries) = stores.then(mpsc::unbounded_channel).unzip();
         Inbox {
-            journal: Journal::new(sender),
+            journal: Journal::new(sender.clone()),
             entries,
+            sender,
         }
+    }
+
+    /// Where else something can be handed in.
+    pub(super) fn sender(&self) -> Option<mpsc::UnboundedSender<Entry>> {
+        self.sender.clone()
+    }
+
+    /// What was handed in since.
+    fn rest(&mut self) -> Vec<Entry> {
+        let mut rest = Vec::new();
+        while let Some(Ok(entry)) = self.entries.as_mut().map(mpsc::UnboundedReceiver::try_recv) {
+            rest.push(entry);
+        }
+        rest
     }
 
     fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Entry>> {
@@ -71,26 +87,29 @@ impl Run {
             match next.await {
                 Next::Given(given) => return Ok(Some(given)),
                 Next::Cancelled => return Ok(None),
-                Next::Entry(entry) => self.store_entry(entry).await?,
+                Next::Entry(entry) => self.take_in(entry).await?,
             }
         }
     }
 
-    async fn store_entry(&mut self, entry: Entry) -> Result<(), RunError> {
-        let mut entries = vec![entry];
-        if let Some(more) = &mut self.inbox.entries {
-            while let Ok(more) = more.try_recv() {
-                entries.push(more);
+    async fn take_in(&mut self, first: Entry) -> Result<(), RunError> {
+        let (mut records, mut stored, mut caught_up) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in [first].into_iter().chain(self.inbox.rest()) {
+            match entry {
+                Entry::Result(id, record, reply) => {
+                    records.push(stored_task(id, u32::MAX, &record)?);
+                    stored.push(reply);
+                }
+                Entry::CatchUp(reply) => caught_up.push(reply),
             }
         }
-        let records = entries
-            .iter()
-            .map(|entry| stored_task(entry.id, u32::MAX, &entry.record));
-        let records = records.collect::<Result<_, _>>()?;
         self.save_records(records).await?;
-        for Entry { stored, .. } in entries {
+        if !caught_up.is_empty() {
+            self.store_put_off().await?;
+        }
+        for reply in stored.into_iter().chain(caught_up) {
             // Its task may be gone.
-            let _ = stored.send(());
+            let _ = reply.send(());
         }
         Ok(())
     }

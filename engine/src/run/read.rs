@@ -31,7 +31,8 @@ pub(super) struct Stored {
 }
 
 impl Run {
-    /// The state as it is now: with what finished tasks wrote, and only what is still open.
+    /// The state as it is now: with what finished tasks wrote, and only what is still open. If what they wrote does not go
+    /// together, it is the record of the superstep that could not be made: the run said why, and the thread must stay readable.
     pub(crate) fn live(&self) -> Result<Snapshot, RunError> {
         let mut results = Results::new();
         for (id, record) in &self.records {
@@ -47,8 +48,13 @@ impl Run {
         let finished = plan
             .iter()
             .filter_map(|task| results.get(&task.id)?.1.as_ref());
-        let values = self.values_with([finished.collect()])?;
-        Ok(self.snapshot(values, &plan, &results))
+        match self.values_with([finished.collect()]) {
+            Err(RunError::Write(_)) => Ok(Snapshot {
+                record: true,
+                ..self.snapshot(self.values_with(None)?, &plan, &results)
+            }),
+            values => Ok(self.snapshot(values?, &plan, &results)),
+        }
     }
 
     /// The record of a checkpoint: the state that its tasks ran on, and all that became of them.

@@ -3,6 +3,7 @@
 mod world;
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
 use futures::StreamExt;
 use proptest::prelude::*;
@@ -14,7 +15,7 @@ use superstep::checkpoint::{
     StoredTask, TaskId,
 };
 use superstep::prelude::*;
-use superstep::{Failure, RunBuilder, Snapshot, TaskError, Thread};
+use superstep::{Durability, Failure, RunBuilder, Snapshot, TaskError, Thread};
 
 use crate::process::block_on;
 use world::{World, world};
@@ -31,41 +32,110 @@ fn open<C: Checkpointer + Clone + 'static>(world: &World, saver: &C) -> Thread<J
 /// How a run ended: with a state, or with an error.
 type End = Result<JsonValue, String>;
 
-/// Runs to the end. Every question is answered with 7; a run ends early after each of `limits`, and
-/// the thread is opened anew for the next one.
+/// What befalls one run.
+#[derive(Clone, Debug)]
+struct Mishap {
+    /// It may take so many supersteps.
+    limit: Option<u32>,
+    /// It is dropped after it was polled so many times.
+    polls: Option<u32>,
+    /// Of what it asks, only this part is answered, and at least one question.
+    answered: u8,
+}
+
+/// What is done next with a thread.
+enum Next {
+    Begin,
+    Proceed,
+    Resume(Vec<Answer>),
+}
+
+/// Runs to the end. Every question is answered with 7; to each run something happens as long as there are `mishaps`,
+/// and the thread is opened anew for the next one.
 async fn play<C: Checkpointer + Clone + 'static>(
     reopen: impl Fn() -> (World, C),
-    limits: &[u32],
-    begin: impl FnOnce(Thread<Json>) -> RunBuilder<Json>,
+    durability: Durability,
+    mishaps: &[Mishap],
+    begin: impl Fn(Thread<Json>) -> RunBuilder<Json>,
 ) -> End {
     let open = || {
         let (world, saver) = reopen();
         open(&world, &saver)
     };
-    let mut limits = limits.iter();
-    let mut run = begin(open());
+    let mut mishaps = mishaps.iter();
+    let mut next = Next::Begin;
     loop {
-        if let Some(&limit) = limits.next() {
+        let mishap = mishaps.next();
+        let run = match next {
+            Next::Begin => begin(open()),
+            Next::Proceed => open().proceed(),
+            Next::Resume(answers) => open().resume(answers),
+        };
+        let mut run = run.durability(durability);
+        if let Some(limit) = mishap.and_then(|mishap| mishap.limit) {
             run = run.limit(limit);
         }
-        run = match run.await {
-            Ok(Outcome::Done(Json(state))) => return Ok(state),
-            Ok(Outcome::Paused(asks)) => open().resume(asks.iter().map(|ask| ask.answer(7))),
-            Err(error) if is_limit(&error) => open().proceed(),
-            Err(error) => return Err(error.to_string()),
-            Ok(other) => unreachable!("{other:?}"),
+        next = match polled(run, mishap.and_then(|mishap| mishap.polls)).await {
+            Some(Ok(Outcome::Done(Json(state)))) => return Ok(state),
+            Some(Ok(Outcome::Paused(asks))) => Next::Resume(answers(&asks, mishap)),
+            None => after_death(&open()).await,
+            Some(Err(error)) if is_mishap(&error) => after_death(&open()).await,
+            Some(Err(error)) => return Err(error.to_string()),
+            Some(Ok(other)) => unreachable!("{other:?}"),
         };
     }
 }
 
-/// Whether the limit ended a run, or one nested in it: those count for themselves.
-fn is_limit(error: &RunError) -> bool {
+/// Polls a run so many times at most and drops it then.
+async fn polled(
+    run: RunBuilder<Json>,
+    times: Option<u32>,
+) -> Option<Result<Outcome<Json>, RunError>> {
+    let mut run = run.into_future();
+    let mut left = times.unwrap_or(u32::MAX);
+    std::future::poll_fn(move |cx| match run.as_mut().poll(cx) {
+        Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+fn answers(asks: &[Ask], mishap: Option<&Mishap>) -> Vec<Answer> {
+    let part = mishap.map_or(u8::MAX, |mishap| mishap.answered);
+    let chosen = asks
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| part & (1 << (at % 8)) != 0);
+    let chosen: Vec<Answer> = chosen.map(|(_, ask)| ask.answer(7)).collect();
+    match chosen.is_empty() {
+        true => asks.iter().take(1).map(|ask| ask.answer(7)).collect(),
+        false => chosen,
+    }
+}
+
+/// What a program does that finds the thread of one that died.
+async fn after_death(thread: &Thread<Json>) -> Next {
+    let state = thread.state().await.unwrap();
+    let answers: Vec<Answer> = state.asks().map(|ask| ask.answer(7)).collect();
+    match (state.checkpoint, answers.is_empty()) {
+        (None, _) => Next::Begin,
+        (Some(_), true) => Next::Proceed,
+        (Some(_), false) => Next::Resume(answers),
+    }
+}
+
+/// Whether a run ended by its limit, or by what a dropped run was still storing: it, or one nested in it, which counts for itself.
+fn is_mishap(error: &RunError) -> bool {
     let nested = |failure: &Failure| match &failure.error {
-        TaskError::Node(error) => error.get_ref().downcast_ref().is_some_and(is_limit),
+        TaskError::Node(error) => error.get_ref().downcast_ref().is_some_and(is_mishap),
         _ => false,
     };
     match error {
-        RunError::Limit { .. } => true,
+        RunError::Limit { .. } | RunError::ThreadConflict(_) | RunError::Answer(_) => true,
         RunError::Tasks(failures) => failures.iter().all(nested),
         _ => false,
     }
@@ -112,8 +182,11 @@ impl Picture {
     }
 }
 
+/// What is stored at each checkpoint, as text.
+type Records = BTreeMap<CheckpointId, String>;
+
 /// All records of the thread by checkpoint, down to what each task wrote, asked and became.
-async fn records(thread: &Thread<Json>) -> BTreeMap<CheckpointId, String> {
+async fn records(thread: &Thread<Json>) -> Records {
     let history = thread.history(usize::MAX >> 1).await.unwrap();
     let text = |snapshot: Snapshot| (snapshot.checkpoint.unwrap(), format!("{snapshot:#?}"));
     history.into_iter().map(text).collect()
@@ -151,9 +224,10 @@ async fn dump<C: Checkpointer>(saver: &C) -> (BTreeMap<String, Dump>, Size) {
     (places, saver.size("t").await.unwrap())
 }
 
-/// The same without what is known of the tasks themselves: a record may tell of an earlier failure.
+/// The same without what is known of the tasks themselves, and how often: a record may tell of an earlier failure.
 fn without_records(mut places: BTreeMap<String, Dump>) -> BTreeMap<String, Dump> {
-    for (_, tasks, _) in places.values_mut().flat_map(|dump| &mut dump.checkpoints) {
+    for (loaded, tasks, _) in places.values_mut().flat_map(|dump| &mut dump.checkpoints) {
+        loaded.saves = 0;
         for task in tasks {
             task.record.clear();
         }
@@ -229,47 +303,111 @@ async fn live_is_reloaded<C: Checkpointer + Clone + 'static>(
 async fn forks_leave_the_rest_alone<C: Checkpointer + Clone + 'static>(
     world: &World,
     reopen: impl Fn() -> C,
-    forks: &[(prop::sample::Index, bool)],
+    forks: &[(prop::sample::Index, Fork)],
 ) -> TestCaseResult {
     let again = || (world.clone(), reopen());
-    let first = play(again, &[], |thread| thread.start(input("go"))).await;
+    let first = play(again, Durability::Sync, &[], |thread| {
+        thread.start(input("go"))
+    })
+    .await;
     let mut before = records(&open(world, &reopen())).await;
     let of_first: Vec<CheckpointId> = before.keys().copied().collect();
-    for (at, anew) in forks {
+    for (at, fork) in forks {
         let ids: Vec<CheckpointId> = before.keys().copied().collect();
         let at = *at.get(&ids);
-        let end = play(again, &[], |thread| match anew {
-            true => thread.at(at).start(input("fork")),
-            false => thread.at(at).proceed(),
-        });
-        let end = end.await;
-        if !anew && of_first.contains(&at) {
+        let thread = open(world, &reopen()).at(at);
+        let end = match fork {
+            Fork::Start => {
+                play(again, Durability::Sync, &[], |thread| {
+                    thread.at(at).start(input("fork"))
+                })
+                .await
+            }
+            Fork::Replay => {
+                play(again, Durability::Sync, &[], |thread| {
+                    thread.at(at).proceed()
+                })
+                .await
+            }
+            Fork::Update(node) => match thread.update(world.update(*node)).await {
+                Ok(updated) => {
+                    play(again, Durability::Sync, &[], |thread| {
+                        thread.at(updated).proceed()
+                    })
+                    .await
+                }
+                Err(error) => Err(error.to_string()),
+            },
+        };
+        if matches!(fork, Fork::Replay) && of_first.contains(&at) {
             // The same questions get the same answers, so a replay ends alike.
             prop_assert_eq!(&end, &first, "replay from {}", at);
         }
         let after = records(&open(world, &reopen())).await;
-        let old = |id: &CheckpointId| before.contains_key(id);
-        let kept = after
-            .clone()
-            .into_iter()
-            .filter(|(id, _)| old(id))
-            .collect::<BTreeMap<_, _>>();
-        prop_assert_eq!(&kept, &before, "fork at {}", at);
+        // A change by hand at the newest checkpoint stands in for what is due there.
+        let changed = match fork {
+            Fork::Update(_) => before.keys().next_back().filter(|newest| **newest == at),
+            _ => None,
+        };
+        let kept = |records: &Records| {
+            let mut records = records.clone();
+            records.retain(|id, _| before.contains_key(id) && Some(id) != changed);
+            records
+        };
+        prop_assert_eq!(kept(&after), kept(&before), "fork at {}", at);
         before = after;
     }
     Ok(())
 }
 
-fn limits() -> impl Strategy<Value = Vec<u32>> {
-    prop::collection::vec(0..4u32, 1..8)
+/// How a branch is opened.
+#[derive(Clone, Copy, Debug)]
+enum Fork {
+    Start,
+    Replay,
+    /// By a change by hand, as if one of the nodes had made it.
+    Update(prop::sample::Index),
 }
 
-fn forks() -> impl Strategy<Value = Vec<(prop::sample::Index, bool)>> {
-    prop::collection::vec(any::<(prop::sample::Index, bool)>(), 1..4)
+fn forks() -> impl Strategy<Value = Vec<(prop::sample::Index, Fork)>> {
+    let fork = prop_oneof![
+        Just(Fork::Start),
+        Just(Fork::Replay),
+        any::<prop::sample::Index>().prop_map(Fork::Update),
+    ];
+    prop::collection::vec((any::<prop::sample::Index>(), fork), 1..4)
+}
+
+fn mishaps() -> impl Strategy<Value = Vec<Mishap>> {
+    let limit = prop::option::weighted(0.5, 0..4u32);
+    let polls = prop::option::weighted(0.5, 0..12u32);
+    let mishap = (limit, polls, any::<u8>()).prop_map(|(limit, polls, answered)| Mishap {
+        limit,
+        polls,
+        answered,
+    });
+    prop::collection::vec(mishap, 1..8)
+}
+
+fn durability() -> impl Strategy<Value = Durability> {
+    prop::sample::select(&[Durability::Sync, Durability::Async, Durability::Exit][..])
+}
+
+/// So many cases, unless the environment says how many.
+fn cases(cases: u32) -> ProptestConfig {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    match asked {
+        true => config,
+        false => ProptestConfig { cases, ..config },
+    }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn live_equals_reloaded(world in world()) {
@@ -278,26 +416,22 @@ proptest! {
     }
 
     #[test]
-    fn resumed_equals_undisturbed(world in world(), limits in limits()) {
-        let (calm, rough) = (MemoryCheckpointer::new(), MemoryCheckpointer::new());
-        let begin = |thread: Thread<Json>| thread.start(input("go"));
-        block_on(async {
-            let undisturbed = play(|| (world.clone(), calm.clone()), &[], begin).await;
-            let resumed = play(|| (world.clone(), rough.clone()), &limits, begin).await;
-            prop_assert_eq!(&resumed, &undisturbed);
-            let (rough, calm) = (dump(&rough).await.0, dump(&calm).await.0);
-            prop_assert_eq!(without_records(rough), without_records(calm));
-            Ok(())
-        })?;
+    fn resumed_equals_undisturbed(world in world(), mishaps in mishaps()) {
+        block_on(disturbed_is_undisturbed(&world, Durability::Sync, &mishaps, MemoryCheckpointer::new))?;
     }
 
     #[test]
-    fn two_runs_store_the_same_bytes(world in world()) {
+    fn it_ends_alike_whenever_it_is_stored(world in world(), durability in durability(), mishaps in mishaps()) {
+        block_on(disturbed_is_undisturbed(&world, durability, &mishaps, MemoryCheckpointer::new))?;
+    }
+
+    #[test]
+    fn two_runs_store_the_same_bytes(world in world(), durability in durability()) {
         let (first, second) = (MemoryCheckpointer::new(), MemoryCheckpointer::new());
         let begin = |thread: Thread<Json>| thread.start(input("go"));
-        let once = block_on(play(|| (world.clone(), first.clone()), &[], begin));
+        let once = block_on(play(|| (world.clone(), first.clone()), durability, &[], begin));
         let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let twice = threads.block_on(play(|| (world.clone(), second.clone()), &[], begin));
+        let twice = threads.block_on(play(|| (world.clone(), second.clone()), durability, &[], begin));
         prop_assert_eq!(&once, &twice);
         // Of a superstep that failed, it depends on luck how much was saved before.
         if once.is_ok() {
@@ -312,24 +446,49 @@ proptest! {
     }
 }
 
+/// A run to which this and that happens ends as one to which nothing does. If it stores each superstep, it also stores the same.
+async fn disturbed_is_undisturbed<C: Checkpointer + Clone + 'static>(
+    world: &World,
+    durability: Durability,
+    mishaps: &[Mishap],
+    saver: impl Fn() -> C,
+) -> TestCaseResult {
+    let (calm, rough) = (MemoryCheckpointer::new(), saver());
+    // Whoever begins again does not know whether what was dropped had begun, so the run has an id.
+    let begin = |thread: Thread<Json>| thread.start(input("go")).id("the run");
+    let undisturbed = play(
+        || (world.clone(), calm.clone()),
+        Durability::Sync,
+        &[],
+        begin,
+    )
+    .await;
+    let disturbed = play(
+        || (world.clone(), rough.clone()),
+        durability,
+        mishaps,
+        begin,
+    )
+    .await;
+    prop_assert_eq!(&disturbed, &undisturbed);
+    if durability == Durability::Sync {
+        let (rough, calm) = (dump(&rough).await.0, dump(&calm).await.0);
+        prop_assert_eq!(without_records(rough), without_records(calm));
+    }
+    Ok(())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
+    #![proptest_config(cases(12))]
 
     #[test]
-    fn the_laws_hold_on_sqlite(world in world(), limits in limits(), forks in forks()) {
+    fn the_laws_hold_on_sqlite(world in world(), durability in durability(), mishaps in mishaps(), forks in forks()) {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = |name: &str| SqliteCheckpointer::open(folder.path().join(name)).unwrap();
-        let begin = |thread: Thread<Json>| thread.start(input("go"));
         block_on(async {
             live_is_reloaded(&world, sqlite("live"), || sqlite("live")).await?;
             forks_leave_the_rest_alone(&world, || sqlite("forks"), &forks).await?;
-            let calm = MemoryCheckpointer::new();
-            let undisturbed = play(|| (world.clone(), calm.clone()), &[], begin).await;
-            let resumed = play(|| (world.clone(), sqlite("rough")), &limits, begin).await;
-            prop_assert_eq!(&resumed, &undisturbed);
-            let (rough, calm) = (dump(&sqlite("rough")).await.0, dump(&calm).await.0);
-            prop_assert_eq!(without_records(rough), without_records(calm));
-            Ok(())
+            disturbed_is_undisturbed(&world, durability, &mishaps, || sqlite("rough")).await
         })?;
     }
 }

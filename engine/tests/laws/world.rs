@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
 use superstep::channels::{ChannelSpec, Json, Snapshots, Value, append};
 use superstep::prelude::*;
+use superstep::{Nesting, StateUpdate};
 
 /// A graph with all that its nodes do. Static edges and joins lead forward, and whatever can lead
 /// back is followed only while the budget lasts, so every run ends.
@@ -29,7 +30,8 @@ struct Plan {
     yields: u8,
     deferred: bool,
     asks: bool,
-    nested: bool,
+    /// It is a graph, which asks too if the node does.
+    nested: Option<Nesting>,
 }
 
 /// The channels: one of every kind.
@@ -198,15 +200,23 @@ async fn job(job: Job, _: Context) -> NodeResult {
     })
 }
 
-/// A graph of two nodes with a delta channel of its own, which shares two channels with the world.
-fn nested() -> Graph<Json> {
+/// A graph of two nodes with a delta channel of its own, which shares two channels with the world. The first may ask.
+fn nested(nesting: Nesting, asks: bool) -> Graph<Json> {
     let [first, second] = ["first", "second"].map(Node::<Json>::new);
-    let node = |Json(state): Json, cx: Context| async move {
-        let text = format!("{}:{:x}", cx.node(), digest(&state));
+    let node = move |Json(state): Json, cx: Context| async move {
+        let answer = match asks && &**cx.node() == "first" {
+            true => {
+                cx.interrupt::<u32>(&json!({ "from": cx.namespace() }))
+                    .await
+            }
+            false => 0,
+        };
+        let text = format!("{}:{:x}:{answer}", cx.node(), digest(&state));
         let update = Cell::Last.write(Update::new(), text.clone(), false);
         Ok(Cell::Every.write(update, text, false))
     };
     let builder = Graph::<Json>::builder()
+        .nesting(nesting)
         .channel(Cell::Last.spec())
         .channel(Cell::Topic.spec())
         .channel(Cell::Every.spec())
@@ -222,6 +232,13 @@ impl World {
     /// Nodes sort in another order than they are declared in.
     fn node(&self, at: usize) -> Node<Json> {
         Node::named(format!("n{}", self.nodes.len() - at))
+    }
+
+    /// A change by hand, as if one of the nodes had written it.
+    pub(crate) fn update(&self, at: prop::sample::Index) -> StateUpdate {
+        let update = Cell::Last.write(Update::new(), "by hand".into(), false);
+        let update = Cell::Amortised.write(update, "by hand".into(), false);
+        StateUpdate::new(update).as_node(self.node(at.index(self.nodes.len())))
     }
 
     /// The graph. Callers see all channels but the untracked one.
@@ -243,8 +260,8 @@ impl World {
         for (at, plan) in self.nodes.iter().enumerate() {
             let node = self.node(at);
             builder = match plan.nested {
-                true => builder.subgraph(node.clone(), &nested()),
-                false => {
+                Some(nesting) => builder.subgraph(node.clone(), &nested(nesting, plan.asks)),
+                None => {
                     let (plan, world) = (plan.clone(), self.clone());
                     let run = move |state, cx| plan.clone().run(world.clone(), state, cx);
                     builder.node(node.clone(), run)
@@ -288,14 +305,14 @@ fn plan(at: usize, nodes: usize) -> impl Strategy<Value = Plan> {
     let flags = (
         0..3u8,
         prop::bool::weighted(0.15),
-        prop::bool::weighted(0.15),
-        prop::bool::weighted(0.15),
+        prop::bool::weighted(0.2),
+        prop::option::weighted(0.2, nesting()),
     );
     (writes, later(), node(), node(), sends, flags).prop_map(
         move |(writes, mut edges, goto, branch, sends, (yields, deferred, asks, nested))| {
             edges.retain(|&to| to < nodes);
             // A nested node counts no tick, so it must not lead back.
-            let branch = branch.filter(|_| !nested);
+            let branch = branch.filter(|_| nested.is_none());
             Plan {
                 writes,
                 edges,
@@ -309,6 +326,10 @@ fn plan(at: usize, nodes: usize) -> impl Strategy<Value = Plan> {
             }
         },
     )
+}
+
+fn nesting() -> impl Strategy<Value = Nesting> {
+    prop::sample::select(&[Nesting::PerCall, Nesting::PerThread, Nesting::Unstored][..])
 }
 
 /// A world of three to seven nodes.
