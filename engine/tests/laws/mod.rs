@@ -228,7 +228,7 @@ async fn dump<C: Checkpointer>(saver: &C) -> (BTreeMap<String, Dump>, Size) {
 fn without_records(mut places: BTreeMap<String, Dump>) -> BTreeMap<String, Dump> {
     for (loaded, tasks, _) in places.values_mut().flat_map(|dump| &mut dump.checkpoints) {
         loaded.saves = 0;
-        for task in tasks {
+        for task in loaded.pending.iter_mut().chain(tasks) {
             task.record.clear();
         }
     }
