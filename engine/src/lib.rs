@@ -67,7 +67,7 @@
 //! ```
 //!
 //! **This crate does not know** what a message, a model, a prompt, a tool or a token is; it has no HTTP,
-//! no database driver and no global state, and it reads no clock.
+//! no database driver and no global state, and it reads a clock only where a policy is about time.
 
 // Indices into a graph's own lists come from the graph itself: `build` makes them, and names are
 // turned into indices at the border. Everything that comes from outside is looked up by name.
