@@ -14,6 +14,7 @@ mod crash;
 mod crowd;
 mod describing;
 mod document;
+mod growth;
 mod journal;
 mod laws;
 mod migration;
