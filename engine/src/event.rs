@@ -28,6 +28,8 @@ impl Modes {
     pub const TASKS: Modes = Modes(8);
     /// Each checkpoint with the tasks that are due on it.
     pub const CHECKPOINTS: Modes = Modes(16);
+    /// All that is needed to follow a run step by step: tasks and checkpoints.
+    pub const DEBUG: Modes = Modes(8 | 16);
 
     /// Whether it has all modes of `other`.
     pub fn contains(self, other: Modes) -> bool {

@@ -115,7 +115,7 @@ async fn values_updates_and_custom_events_in_order() {
 async fn tasks_and_checkpoints_in_order() {
     let store = MemoryCheckpointer::new();
     let thread = graph().thread(&store, "t");
-    let modes = Modes::TASKS | Modes::CHECKPOINTS;
+    let modes = Modes::DEBUG;
     let (events, _) = log_of(thread.start(log(&["in"])).stream(modes)).await;
     insta::assert_snapshot!(events, @r#"
     checkpoint -1 due ["__start__"]
