@@ -9,7 +9,7 @@ use serde_json::json;
 use superstep::channels::{ChannelSpec, Json, Value};
 use superstep::checkpoint::{Size, SqliteCheckpointer};
 use superstep::prelude::*;
-use superstep::{Control, EventId, Policy, RunError};
+use superstep::{Control, Durability, EventId, Policy, RunError};
 use tokio::sync::Notify;
 
 const QUICK: Node<Json> = Node::new("quick");
@@ -62,7 +62,11 @@ fn race(gate: &Gate, quick_runs: &Arc<AtomicUsize>) -> Graph<Json> {
 
 #[tokio::test]
 async fn a_cancelled_run_saves_what_finished_at_every_depth() {
-    for depth in 0..3 {
+    let durabilities = [Durability::Sync, Durability::Async, Durability::Exit];
+    let cases = durabilities
+        .into_iter()
+        .flat_map(|durability| (0..3).map(move |depth| (durability, depth)));
+    for (durability, depth) in cases {
         let (gate, quick) = (Gate::default(), Arc::default());
         let mut graph = race(&gate, &quick);
         for _ in 0..depth {
@@ -81,15 +85,17 @@ async fn a_cancelled_run_saves_what_finished_at_every_depth() {
         let saver = MemoryCheckpointer::new();
         let thread = graph.thread(&saver, "t");
         let control = Control::new();
-        let run = tokio::spawn(thread.start(Update::new()).control(&control).into_future());
+        let run = thread.start(Update::new()).durability(durability);
+        let run = tokio::spawn(run.control(&control).into_future());
         gate.began.notified().await;
         control.cancel();
         let error = run.await.unwrap().unwrap_err();
         assert!(error.to_string().ends_with("was cancelled"), "{error}");
         let done = thread.proceed().await.unwrap().done().unwrap();
-        assert_eq!(done.0, json!({ "log": ["quick", "slow"] }), "depth {depth}");
-        assert_eq!(quick.load(Ordering::SeqCst), 1, "depth {depth}");
-        assert_eq!(gate.runs.load(Ordering::SeqCst), 2, "depth {depth}");
+        let case = format!("{durability:?}, depth {depth}");
+        assert_eq!(done.0, json!({ "log": ["quick", "slow"] }), "{case}");
+        assert_eq!(quick.load(Ordering::SeqCst), 1, "{case}");
+        assert_eq!(gate.runs.load(Ordering::SeqCst), 2, "{case}");
     }
 }
 
