@@ -81,7 +81,7 @@ impl Retry {
             true => scatter(task, attempts),
             false => Duration::ZERO,
         };
-        Some(grown.min(self.max) + jitter)
+        Some(grown.min(self.max).saturating_add(jitter))
     }
 }
 
@@ -138,6 +138,9 @@ mod tests {
             let retry = Retry::times(9).backoff(Duration::from_secs(1), factor, max);
             assert_eq!(retry.delay(2, TaskId([0; 16])), Some(max));
         }
+        let longest = Retry::times(9).backoff(Duration::MAX, 2.0, Duration::MAX);
+        let wait = longest.jitter().delay(3, TaskId([7; 16]));
+        assert_eq!(wait, Some(Duration::MAX));
     }
 
     #[test]
