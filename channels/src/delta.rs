@@ -13,6 +13,10 @@ pub enum Snapshots {
     Amortised,
     /// After every `k` supersteps that wrote to the channel; 0 counts as 1.
     Every(u32),
+    /// When the writes since the last snapshot have this many bytes.
+    Bytes(u64),
+    /// Never: nothing is stored twice, and opening a thread folds all its writes.
+    Never,
 }
 
 /// Small values are not worth a snapshot: below this many bytes of writes `Amortised` waits.
@@ -27,11 +31,15 @@ impl Snapshots {
     /// assert!(!Snapshots::Amortised.due(90, 9_000, 10_000));
     /// assert!(Snapshots::Amortised.due(101, 10_001, 10_000));
     /// assert!(Snapshots::Every(3).due(3, 30, 1_000_000));
+    /// assert!(!Snapshots::Bytes(100).due(3, 99, 0));
+    /// assert!(!Snapshots::Never.due(1_000, 1_000_000, 0));
     /// ```
     pub fn due(self, writes: u32, bytes: u64, last: u64) -> bool {
         match self {
             Snapshots::Amortised => bytes > last.max(SMALLEST),
             Snapshots::Every(k) => writes >= k.max(1),
+            Snapshots::Bytes(n) => bytes >= n,
+            Snapshots::Never => false,
         }
     }
 }

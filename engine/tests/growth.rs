@@ -13,7 +13,7 @@ fn graph(others: usize, until: i64) -> Graph<Json> {
         .channel(ChannelSpec::last::<Json>("n"))
         .channel(
             ChannelSpec::reduce::<Vec<String>, _>("lines", append::<String>)
-                .as_delta(Snapshots::Every(u32::MAX)),
+                .as_delta(Snapshots::Never),
         )
         .node_reading(
             count.clone(),
