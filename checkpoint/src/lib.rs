@@ -26,7 +26,7 @@ pub use ids::{CheckpointId, Place, TaskId};
 pub use log::{decode_log, decode_value, encode_log};
 pub use memory::MemoryCheckpointer;
 pub use saver::{
-    Channel, Checkpointer, Commit, Item, Listed, Loaded, SaveError, Seen, Size, StoredTask,
+    Channel, Checkpointer, Commit, Head, Item, Listed, Loaded, SaveError, Seen, Size, StoredTask,
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteCheckpointer;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use dashmap::DashMap;
@@ -11,8 +12,8 @@ use dashmap::mapref::entry::Entry;
 use crate::lineage::{self, Broken, Found, Gathered, Link, Stretch};
 use crate::saver::{check_commits, check_tasks};
 use crate::{
-    Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, Place, SaveError, Seen,
-    Size, StoredTask, TaskId,
+    Channel, CheckpointId, Checkpointer, Commit, Head, Item, Listed, Loaded, Place, SaveError,
+    Seen, Size, StoredTask, TaskId,
 };
 
 /// Keeps checkpoints in memory: for tests, and for runs that need not survive the process.
@@ -32,6 +33,8 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct MemoryCheckpointer {
     threads: Arc<DashMap<Arc<str>, Thread>>,
+    /// How many places were made.
+    births: Arc<AtomicU64>,
 }
 
 impl MemoryCheckpointer {
@@ -50,7 +53,15 @@ impl MemoryCheckpointer {
 
     fn change<T>(&self, place: &Place, change: impl FnOnce(&mut History) -> T) -> T {
         let mut thread = self.threads.entry(Arc::clone(&place.thread)).or_default();
-        change(thread.entry(Arc::clone(&place.namespace)).or_default())
+        let history = thread.entry(Arc::clone(&place.namespace));
+        change(history.or_insert_with(|| History {
+            born: self.birth(),
+            ..History::default()
+        }))
+    }
+
+    fn birth(&self) -> u64 {
+        self.births.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -73,6 +84,16 @@ impl Checkpointer for MemoryCheckpointer {
                 what: place.to_string(),
                 reason: broken.to_string(),
             })
+    }
+
+    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
+        Ok(self.read(place, |history| {
+            let head = Head {
+                seen: history.seen(),
+                born: history.born,
+            };
+            (head.seen.newest.0 > 0).then_some(head)
+        }))
     }
 
     async fn list(
@@ -126,6 +147,7 @@ impl Checkpointer for MemoryCheckpointer {
             thread: thread.to_owned(),
         })?;
         for history in copied.values_mut() {
+            history.born = self.birth();
             history.origin.get_or_insert_with(|| Arc::clone(&origin));
         }
         match self.threads.entry(to.into()) {
@@ -161,6 +183,8 @@ type Thread = BTreeMap<Arc<str>, History>;
 /// One place.
 #[derive(Clone, Default)]
 struct History {
+    /// See [`Loaded::born`].
+    born: u64,
     /// The thread that it was copied from.
     origin: Option<Arc<str>>,
     /// In order; the first has id 1.
@@ -229,6 +253,7 @@ impl History {
             parent: checkpoint.link.parent,
             newest: self.newest(),
             saves: self.saves,
+            born: self.born,
             origin: self.origin.as_deref().map(str::to_owned),
             header: checkpoint.header.clone(),
             channels,

@@ -27,6 +27,10 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, SaveError>;
 
+    /// What the newest checkpoint of a place is, without reading it; `None` if there is none. By this a reader that knows
+    /// the place finds out whether anything happened there.
+    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError>;
+
     /// Lists checkpoints, newest first, older than `before` if given, at most `limit`.
     async fn list(
         &self,
@@ -115,6 +119,15 @@ pub enum Item {
     },
 }
 
+/// A place in few bytes. Two that are equal stand for the same content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// How far it is.
+    pub seen: Seen,
+    /// See [`Loaded::born`].
+    pub born: u64,
+}
+
 /// What a writer knows of a place: enough to notice that another one was there meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -148,6 +161,9 @@ pub struct Loaded {
     pub newest: CheckpointId,
     /// How many saves of tasks the place has seen since its newest checkpoint.
     pub saves: u64,
+    /// Tells the place from another one that was, or will be, there under its name: after a thread was deleted and begun anew
+    /// it is another number.
+    pub born: u64,
     /// The name of the thread that this one was copied from; of a copy of a copy, the first.
     pub origin: Option<String>,
     /// Its framed header.

@@ -185,6 +185,7 @@ impl Model {
             parent: commit.parent,
             newest: CheckpointId(self.newest()),
             saves: self.saves,
+            born: 0,
             origin: None,
             header: commit.header.clone(),
             channels: channels.clone(),

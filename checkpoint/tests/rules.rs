@@ -52,6 +52,7 @@ rules! {
     deleting_a_thread_leaves_the_others
     a_deleted_thread_can_start_again
     a_copied_thread_goes_its_own_way
+    a_head_tells_whether_anything_happened
     a_copy_needs_a_thread_and_a_name_of_its_own
     hostile_names_are_just_names
     every_number_is_just_a_number
@@ -144,7 +145,8 @@ pub(crate) async fn everything(
     let mut loaded = Vec::new();
     let mut tasks = vec![store.tasks(place, id(0)).await.unwrap()];
     for listed in &list {
-        loaded.extend(store.load(place, Some(listed.id)).await.unwrap());
+        let found = store.load(place, Some(listed.id)).await.unwrap();
+        loaded.extend(found.map(|found| Loaded { born: 0, ..found }));
         tasks.push(store.tasks(place, listed.id).await.unwrap());
     }
     let size = store.size(&place.thread).await.unwrap();
@@ -170,6 +172,7 @@ async fn a_commit_comes_back(store: &impl Checkpointer) {
         parent: None,
         newest: id(1),
         saves: 0,
+        born: 0,
         origin: None,
         header: "header 1".into(),
         channels: named([
@@ -178,7 +181,9 @@ async fn a_commit_comes_back(store: &impl Checkpointer) {
         ]),
         pending: vec![],
     };
-    assert_eq!(store.load(&root(), None).await.unwrap(), Some(expected));
+    let found = store.load(&root(), None).await.unwrap().unwrap();
+    let born = found.born;
+    assert_eq!(found, Loaded { born, ..expected });
     let ran = store.tasks(&root(), id(0)).await.unwrap();
     assert_eq!(ran, [made(1, task(7, 0, "ran"))]);
 }
@@ -773,7 +778,9 @@ async fn a_copied_thread_goes_its_own_way(store: &impl Checkpointer) {
         );
         let (was, is) = (was.unwrap().unwrap(), is.unwrap().unwrap());
         assert_eq!(is.origin.as_deref(), Some("t"));
-        assert_eq!(Loaded { origin: None, ..is }, was);
+        assert_ne!(is.born, was.born);
+        let (origin, born) = (None, was.born);
+        assert_eq!(Loaded { origin, born, ..is }, was);
     }
     // A copy of a copy remembers the first; each goes its own way.
     store.copy_thread("u", "v").await.unwrap();
@@ -788,6 +795,31 @@ async fn a_copied_thread_goes_its_own_way(store: &impl Checkpointer) {
         store.load(&copy(&root()), None).await.unwrap().unwrap().id,
         id(3)
     );
+}
+
+async fn a_head_tells_whether_anything_happened(store: &impl Checkpointer) {
+    let head = async || store.head(&root()).await.unwrap();
+    assert_eq!(head().await, None);
+    put(store, [commit(1, 0, [])]).await;
+    let first = head().await.unwrap();
+    assert_eq!(first.seen, seen(1, 0));
+    let loaded = store.load(&root(), None).await.unwrap().unwrap();
+    assert_eq!(loaded.born, first.born);
+    store
+        .save_tasks(&root(), seen(1, 0), id(1), vec![task(7, 0, "waits")])
+        .await
+        .unwrap();
+    assert_eq!(head().await.unwrap().seen, seen(1, 1));
+    put(store, [commit(2, 1, [])]).await;
+    let second = head().await.unwrap();
+    assert_eq!((second.seen, second.born), (seen(2, 0), first.born));
+    // The same again under the same name is another place.
+    store.delete_thread("t").await.unwrap();
+    assert_eq!(head().await, None);
+    put(store, [commit(1, 0, [])]).await;
+    let again = head().await.unwrap();
+    assert_eq!(again.seen, first.seen);
+    assert_ne!(again.born, first.born);
 }
 
 async fn a_copy_needs_a_thread_and_a_name_of_its_own(store: &impl Checkpointer) {

@@ -91,6 +91,7 @@ mod explanation;
 mod graph;
 mod handler;
 mod journal;
+mod kept;
 mod migration;
 mod nested;
 mod nested_thread;

@@ -21,6 +21,7 @@ use crate::event::{Modes, Part};
 use crate::event_log::{EventId, Logged};
 use crate::explanation::Explanation;
 use crate::graph::Graph;
+use crate::kept::Kept;
 use crate::nested_thread::Nested;
 use crate::run::{Breakpoints, Enter, Given, Options, Run, Stop, events};
 use crate::sink::Sink;
@@ -35,6 +36,10 @@ const PAGE: usize = 256;
 
 /// One long-lived run of a graph, addressed by the id under which its checkpoints are stored.
 ///
+/// A handle keeps in memory how its last run left the thread, once that is done, and the next run goes on from there without
+/// reading it again, unless somebody else was there. So a handle that is kept open pays for what changes, and not for the length
+/// of the thread. Its clones share that memory.
+///
 /// A thread has one writer at a time: of two runs that overlap, one ends with
 /// [`RunError::ThreadConflict`].
 pub struct Thread<S> {
@@ -44,6 +49,7 @@ pub struct Thread<S> {
     at: Option<CheckpointId>,
     /// A checkpoint of a nested graph that was gone back to, with its namespace.
     pin: Option<(Arc<str>, CheckpointId)>,
+    kept: Kept,
 }
 
 impl<S: State> Thread<S> {
@@ -54,6 +60,7 @@ impl<S: State> Thread<S> {
             place,
             at: None,
             pin: None,
+            kept: Kept::default(),
         }
     }
 
@@ -102,6 +109,7 @@ impl<S: State> Thread<S> {
             },
             at: None,
             pin: None,
+            kept: Kept::default(),
         }))
     }
 
@@ -328,6 +336,7 @@ impl<S: State> Thread<S> {
             place: Place::root(id),
             at: None,
             pin: None,
+            kept: Kept::default(),
             ..self.clone()
         })
     }
@@ -382,8 +391,22 @@ impl<S: State> Thread<S> {
                 at
             }
         };
+        if let (None, None, Some(saver)) = (at, &self.pin, &self.saver)
+            && let Some(run) = self.kept.take(&**saver).await?
+        {
+            return Ok(run.go_on(scope, options));
+        }
         let core = Arc::clone(&self.graph.core);
         Run::open(core, self.place.clone(), scope, options, at).await
+    }
+
+    /// Keeps the thread as a run left it, if that says all there is to say about it.
+    fn keep(&self, run: Run) {
+        if run.is_settled() {
+            let idle = Options::default();
+            let scope = self.scope(Sink::default(), &idle);
+            self.kept.put(run.rest(scope, idle));
+        }
     }
 
     /// The checkpoint of this graph that a nested one was made on, and those of all graphs between.
@@ -427,6 +450,7 @@ impl<S> Clone for Thread<S> {
             place: self.place.clone(),
             at: self.at,
             pin: self.pin.clone(),
+            kept: self.kept.clone(),
         }
     }
 }
@@ -595,7 +619,11 @@ impl<S: State> RunBuilder<S> {
         };
         let stop = stop.instrument(span).await?;
         Ok(match stop {
-            Stop::Done => Outcome::Done(run.state()?),
+            Stop::Done => {
+                let state = run.state()?;
+                thread.keep(run);
+                Outcome::Done(state)
+            }
             Stop::Paused(asks) => Outcome::Paused(asks),
             Stop::Breakpoint(nodes) => Outcome::Breakpoint(nodes),
             Stop::Drained(nodes) => Outcome::Drained(nodes),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as JsonValue;
 use superstep::channels::{Key, Snapshots, append};
 use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Seen, Size,
+    CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
     SqliteCheckpointer, StoredTask,
 };
 use superstep::prelude::*;
@@ -105,6 +105,10 @@ impl Checkpointer for KillAt {
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, SaveError> {
         self.inner.load(place, at).await
+    }
+
+    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
+        self.inner.head(place).await
     }
 
     async fn list(

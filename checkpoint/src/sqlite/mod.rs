@@ -16,7 +16,8 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::lineage::Broken;
 use crate::{
-    CheckpointId, Checkpointer, Commit, Listed, Loaded, Place, SaveError, Seen, Size, StoredTask,
+    CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
+    StoredTask,
 };
 use worker::{Reader, Writer};
 
@@ -119,6 +120,11 @@ impl Checkpointer for SqliteCheckpointer {
         // A caller that gave up may have left a change in the queue; what is read has it.
         self.0.writer.settle().await?;
         self.read(move |db| read::load(db, &place, at)).await
+    }
+
+    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
+        let place = place.clone();
+        self.read(move |db| read::head(db, &place)).await
     }
 
     async fn list(

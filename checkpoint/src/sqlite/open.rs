@@ -24,6 +24,7 @@ const SCHEMA: [&str; 7] = [
         thread TEXT NOT NULL, \
         namespace TEXT NOT NULL, \
         saves INTEGER NOT NULL DEFAULT 0, \
+        born INTEGER NOT NULL DEFAULT (random()), \
         origin TEXT, \
         UNIQUE(thread, namespace)) STRICT",
     "CREATE TABLE channels(\

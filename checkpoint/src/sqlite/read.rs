@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Stop;
 use crate::lineage::{self, Broken, Found, Gathered, Link, Stretch};
-use crate::{Channel, CheckpointId, Listed, Loaded, Place, Size, StoredTask, TaskId};
+use crate::{Channel, CheckpointId, Head, Listed, Loaded, Place, Seen, Size, StoredTask, TaskId};
 
 /// The number of a place, if it was ever written to.
 pub(super) fn place_number(db: &Connection, place: &Place) -> rusqlite::Result<Option<i64>> {
@@ -25,6 +25,24 @@ pub(super) fn newest(db: &Connection, place: i64) -> rusqlite::Result<Checkpoint
 pub(super) fn saves(db: &Connection, place: i64) -> rusqlite::Result<u64> {
     db.prepare_cached("SELECT saves FROM places WHERE id = ?1")?
         .query_row([place], |row| row.get(0))
+}
+
+fn born(db: &Connection, place: i64) -> rusqlite::Result<u64> {
+    db.prepare_cached("SELECT born FROM places WHERE id = ?1")?
+        .query_row([place], |row| row.get(0).map(i64::cast_unsigned))
+}
+
+pub(super) fn head(db: &Connection, place: &Place) -> Result<Option<Head>, Stop> {
+    let Some(place) = place_number(db, place)? else {
+        return Ok(None);
+    };
+    let newest = newest(db, place)?;
+    let seen = Seen {
+        newest,
+        saves: saves(db, place)?,
+    };
+    let born = born(db, place)?;
+    Ok((newest.0 > 0).then_some(Head { seen, born }))
 }
 
 fn origin(db: &Connection, place: i64) -> rusqlite::Result<Option<String>> {
@@ -67,6 +85,7 @@ pub(super) fn load(
         parent: found.parent,
         newest,
         saves: saves(db, place)?,
+        born: born(db, place)?,
         origin: origin(db, place)?,
         header: found.header,
         channels: channels(db, place, &way)?,

@@ -1,5 +1,6 @@
 //! One run of a graph: plan, run, apply, save, until nothing is due.
 
+mod again;
 mod amend;
 mod apply;
 mod cache;
@@ -65,6 +66,10 @@ pub(crate) struct Run {
     newest: Option<CheckpointId>,
     /// How many saves of tasks the place has seen since then, ours included.
     saves: u64,
+    /// Which of the places that were under its name it is; nothing as long as it was not read.
+    born: Option<u64>,
+    /// Whether the run stored a checkpoint.
+    stored: bool,
     /// The checkpoint the run stands on.
     base: Option<CheckpointId>,
     /// The checkpoint before that.

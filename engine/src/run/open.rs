@@ -149,6 +149,8 @@ impl Run {
             options,
             newest: None,
             saves: 0,
+            born: None,
+            stored: false,
             base: None,
             parent: None,
             source: Source::Input,
@@ -178,6 +180,7 @@ impl Run {
         }
         self.newest = Some(loaded.newest);
         self.saves = loaded.saves;
+        self.born = Some(loaded.born);
         self.base = Some(loaded.id);
         self.parent = loaded.parent;
         self.source = header.source;

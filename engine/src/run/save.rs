@@ -222,6 +222,7 @@ impl Run {
                 Some(commit)
             }
         };
+        self.stored = true;
         self.step = step;
         self.source = source;
         self.stand(0);

@@ -240,6 +240,7 @@ async fn dump_place<C: Checkpointer>(saver: &C, place: &Place) -> Dump {
     let mut checkpoints = Vec::new();
     for Listed { id, .. } in &list {
         let loaded = saver.load(place, Some(*id)).await.unwrap().unwrap();
+        let loaded = Loaded { born: 0, ..loaded };
         let tasks = saver.tasks(place, *id).await.unwrap();
         let mut logs = saver.logs(place, *id).await.unwrap();
         logs.sort();

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use superstep::channels::{Key, Name};
 use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Header, Listed, Loaded, Place, SaveError, Seen, Size,
+    CheckpointId, Checkpointer, Commit, Head, Header, Listed, Loaded, Place, SaveError, Seen, Size,
     Source, StoredTask,
 };
 use superstep::prelude::*;
@@ -85,6 +85,9 @@ impl Checkpointer for Rigged {
             meeting.wait().await;
         }
         loaded
+    }
+    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
+        self.inner.head(place).await
     }
     async fn list(
         &self,
