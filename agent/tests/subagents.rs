@@ -108,7 +108,7 @@ async fn two_run_side_by_side() {
         assert_eq!(steps, [3, 2, 1, 0, -1]);
         assert!(headers.iter().all(|header| header.graph == name));
     }
-    assert_eq!(store.size("t").await.unwrap().namespaces, 3);
+    assert_eq!(store.size("t").await.unwrap().namespaces(), 3);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn the_same_one_works_twice_at_a_time() {
     assert_eq!(said[2..], ["sub: Met.", "sub: Met.", "ai: Done."]);
     let ends = shown(&inner.requests()[2..]);
     assert_ne!(ends[0][2], ends[1][2], "each has a place of its own");
-    assert_eq!(store.size("t").await.unwrap().namespaces, 3);
+    assert_eq!(store.size("t").await.unwrap().namespaces(), 3);
 }
 
 /// Tells when it is dropped.

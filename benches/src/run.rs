@@ -102,7 +102,7 @@ impl<B: Bench> Driver<B> {
     }
 
     fn check_stored(&self, store: &impl Checkpointer, thread: &str) -> Result<(), Error> {
-        let stored = self.runtime.block_on(store.size(thread))?.checkpoints;
+        let stored = self.runtime.block_on(store.size(thread))?.checkpoints();
         expect("checkpoints", stored, self.bench.supersteps() + 2)
     }
 }

@@ -10,6 +10,8 @@
 //! the bytes are [`frame`]s: checked, versioned, and named after the type inside.
 
 mod cache;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod frame;
 mod header;
 mod ids;
@@ -17,16 +19,21 @@ mod lineage;
 mod log;
 mod memory;
 mod saver;
+mod size;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod stored;
 
 pub use cache::{Cache, CacheKey, MemoryCache};
 pub use header::{Header, Source};
 pub use ids::{CheckpointId, Place, TaskId};
+pub use lineage::Stretch;
 pub use log::{decode_log, decode_value, encode_log};
 pub use memory::MemoryCheckpointer;
 pub use saver::{
-    Channel, Checkpointer, Commit, Head, Item, Listed, Loaded, SaveError, Seen, Size, StoredTask,
+    Channel, Checkpointer, Commit, Head, Item, Listed, Loaded, SaveError, Seen, StoredTask,
 };
+pub use size::{Kind, Share, Size};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteCheckpointer;
+pub use stored::{StoredCheckpoint, StoredPlace, StoredThread};

@@ -1,4 +1,4 @@
-//! Checkpoints that live as long as the process.
+//! Checkpoints in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,24 +9,24 @@ use async_trait::async_trait;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
-use crate::lineage::{self, Broken, Found, Gathered, Link, Stretch};
+use crate::lineage::Broken;
 use crate::saver::{check_commits, check_tasks};
 use crate::{
-    Channel, CheckpointId, Checkpointer, Commit, Head, Item, Listed, Loaded, Place, SaveError,
-    Seen, Size, StoredTask, TaskId,
+    CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
+    StoredPlace, StoredTask, StoredThread, Stretch,
 };
 
 /// Keeps checkpoints in memory: for tests, and for runs that need not survive the process.
 ///
-/// A clone shares the store. Threads do not block each other.
+/// A clone shares what the original holds.
 ///
 /// ```
 /// use superstep_checkpoint::{Checkpointer, MemoryCheckpointer, Place};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), superstep_checkpoint::SaveError> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = MemoryCheckpointer::new();
-/// assert_eq!(store.load(&Place::root("report-7"), None).await?, None);
+/// assert!(store.load(&Place::root("t"), None).await?.is_none());
 /// # Ok(())
 /// # }
 /// ```
@@ -35,6 +35,8 @@ pub struct MemoryCheckpointer {
     threads: Arc<DashMap<Arc<str>, Thread>>,
     /// How many places were made.
     births: Arc<AtomicU64>,
+    /// How many checkpoints a place keeps, if it is bounded.
+    bound: Option<usize>,
 }
 
 impl MemoryCheckpointer {
@@ -43,25 +45,54 @@ impl MemoryCheckpointer {
         Self::default()
     }
 
-    /// What `read` finds in a place; nothing if the place is unknown.
+    /// An empty store that keeps the last `checkpoints` of each place, at least one; of older ones, what those need. Up to twice as many
+    /// may be there before the old ones go.
+    pub fn bounded(checkpoints: usize) -> Self {
+        MemoryCheckpointer {
+            bound: Some(checkpoints.max(1)),
+            ..Self::default()
+        }
+    }
+
     fn read<T: Default>(&self, place: &Place, read: impl FnOnce(&History) -> T) -> T {
         self.threads
-            .get(&place.thread)
-            .and_then(|thread| thread.get(&place.namespace).map(read))
+            .get(&*place.thread)
+            .and_then(|thread| thread.get(&*place.namespace).map(read))
             .unwrap_or_default()
     }
 
-    fn change<T>(&self, place: &Place, change: impl FnOnce(&mut History) -> T) -> T {
+    fn change<T>(&self, place: &Place, change: impl FnOnce(&mut StoredPlace) -> T) -> T {
         let mut thread = self.threads.entry(Arc::clone(&place.thread)).or_default();
         let history = thread.entry(Arc::clone(&place.namespace));
-        change(history.or_insert_with(|| History {
-            born: self.birth(),
-            ..History::default()
-        }))
+        let history = history.or_insert_with(|| self.history(StoredPlace::default()));
+        change(&mut history.place)
     }
 
-    fn birth(&self) -> u64 {
-        self.births.fetch_add(1, Ordering::Relaxed)
+    fn history(&self, place: StoredPlace) -> History {
+        let born = self.births.fetch_add(1, Ordering::Relaxed);
+        History { born, place }
+    }
+
+    fn insert(&self, thread: &str, places: Thread) -> Result<(), SaveError> {
+        match self.threads.entry(thread.into()) {
+            Entry::Occupied(_) => Err(SaveError::Exists {
+                thread: thread.to_owned(),
+            }),
+            Entry::Vacant(free) => {
+                free.insert(places);
+                Ok(())
+            }
+        }
+    }
+
+    fn keep_within_bounds(&self, place: &mut StoredPlace) {
+        let Some(bound) = self.bound else {
+            return;
+        };
+        if place.checkpoints.len() > 2 * bound {
+            let old = place.checkpoints.keys().rev().skip(bound);
+            place.remove(&old.copied().collect());
+        }
     }
 }
 
@@ -71,6 +102,24 @@ impl fmt::Debug for MemoryCheckpointer {
     }
 }
 
+fn damaged(place: &Place) -> impl Fn(Broken) -> SaveError {
+    move |broken| SaveError::Damaged {
+        what: place.to_string(),
+        reason: broken.to_string(),
+    }
+}
+
+/// The places of one thread, by namespace.
+type Thread = BTreeMap<Arc<str>, History>;
+
+/// One place.
+#[derive(Debug)]
+struct History {
+    /// See [`Loaded::born`].
+    born: u64,
+    place: StoredPlace,
+}
+
 #[async_trait]
 impl Checkpointer for MemoryCheckpointer {
     async fn load(
@@ -78,21 +127,20 @@ impl Checkpointer for MemoryCheckpointer {
         place: &Place,
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, SaveError> {
-        self.read(place, |history| history.load(at).transpose())
-            .transpose()
-            .map_err(|broken| SaveError::Damaged {
-                what: place.to_string(),
-                reason: broken.to_string(),
-            })
+        let loaded = self.read(place, |History { born, place }| {
+            let born = *born;
+            let loaded = place.load(at).transpose();
+            loaded.map(|loaded| loaded.map(|loaded| Loaded { born, ..loaded }))
+        });
+        loaded.transpose().map_err(damaged(place))
     }
 
     async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
-        Ok(self.read(place, |history| {
-            let head = Head {
-                seen: history.seen(),
-                born: history.born,
-            };
-            (head.seen.newest.0 > 0).then_some(head)
+        Ok(self.read(place, |History { born, place }| {
+            Some(Head {
+                seen: place.seen,
+                born: *born,
+            })
         }))
     }
 
@@ -102,11 +150,18 @@ impl Checkpointer for MemoryCheckpointer {
         before: Option<CheckpointId>,
         limit: usize,
     ) -> Result<Vec<Listed>, SaveError> {
-        Ok(self.read(place, |history| history.list(before, limit)))
+        Ok(self.read(place, |history| history.place.list(before, limit)))
+    }
+
+    async fn way(&self, place: &Place, from: CheckpointId) -> Result<Vec<Stretch>, SaveError> {
+        let way = self.read(place, |History { place, .. }| {
+            place.stretch(from).map(|from| place.way(from))
+        });
+        Ok(way.transpose().map_err(damaged(place))?.unwrap_or_default())
     }
 
     async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
-        Ok(self.read(place, |history| history.tasks(base)))
+        Ok(self.read(place, |history| history.place.tasks(base)))
     }
 
     async fn logs(
@@ -114,13 +169,15 @@ impl Checkpointer for MemoryCheckpointer {
         place: &Place,
         id: CheckpointId,
     ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
-        Ok(self.read(place, |history| history.logs(id)))
+        Ok(self.read(place, |history| history.place.logs(id)))
     }
 
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
-        self.change(place, |history| {
-            check_commits(place, history.newest(), &commits)?;
-            commits.into_iter().for_each(|commit| history.add(commit));
+        self.change(place, |stored| {
+            let has = |id| Ok::<_, SaveError>(stored.checkpoints.contains_key(&id));
+            check_commits(place, stored.seen.newest, &commits, has)?;
+            commits.into_iter().for_each(|commit| stored.add(commit));
+            self.keep_within_bounds(stored);
             Ok(())
         })
     }
@@ -132,33 +189,20 @@ impl Checkpointer for MemoryCheckpointer {
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
-        self.change(place, |history| {
-            check_tasks(place, history.seen(), seen, base)?;
-            history.saves += 1;
-            history.put_tasks(base, None, tasks);
+        self.change(place, |stored| {
+            let has = |id| Ok::<_, SaveError>(stored.checkpoints.contains_key(&id));
+            check_tasks(place, stored.seen, seen, base, has)?;
+            stored.seen.saves += 1;
+            stored.put_tasks(base, None, tasks);
             Ok(())
         })
     }
 
     async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
-        let origin = Arc::<str>::from(thread);
-        let copied = self.threads.get(thread).map(|thread| thread.clone());
-        let mut copied = copied.ok_or_else(|| SaveError::NoThread {
+        let stored = self.export(thread).await?.ok_or(SaveError::NoThread {
             thread: thread.to_owned(),
         })?;
-        for history in copied.values_mut() {
-            history.born = self.birth();
-            history.origin.get_or_insert_with(|| Arc::clone(&origin));
-        }
-        match self.threads.entry(to.into()) {
-            Entry::Occupied(_) => Err(SaveError::Exists {
-                thread: to.to_owned(),
-            }),
-            Entry::Vacant(free) => {
-                free.insert(copied);
-                Ok(())
-            }
-        }
+        self.import(to, stored).await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
@@ -166,216 +210,59 @@ impl Checkpointer for MemoryCheckpointer {
         Ok(())
     }
 
-    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
-        let mut size = Size::default();
-        if let Some(thread) = self.threads.get(thread) {
-            thread
-                .values()
-                .for_each(|history| history.measure(&mut size));
+    async fn remove(&self, place: &Place, ids: Vec<CheckpointId>) -> Result<(), SaveError> {
+        if let Some(mut thread) = self.threads.get_mut(&*place.thread)
+            && let Some(history) = thread.get_mut(&*place.namespace)
+        {
+            history.place.remove(&ids.into_iter().collect());
         }
-        Ok(size)
+        Ok(())
     }
-}
 
-/// The places of one thread, by namespace.
-type Thread = BTreeMap<Arc<str>, History>;
-
-/// One place.
-#[derive(Clone, Default)]
-struct History {
-    /// See [`Loaded::born`].
-    born: u64,
-    /// The thread that it was copied from.
-    origin: Option<Arc<str>>,
-    /// In order; the first has id 1.
-    checkpoints: Vec<Checkpoint>,
-    /// By channel, then by branch and checkpoint: what a load looks for lies side by side.
-    items: BTreeMap<String, BTreeMap<(CheckpointId, CheckpointId), Item>>,
-    /// By base, then by child and task.
-    tasks: BTreeMap<CheckpointId, BTreeMap<(Option<CheckpointId>, TaskId), StoredTask>>,
-    /// How often tasks were saved since the newest checkpoint.
-    saves: u64,
-}
-
-#[derive(Clone)]
-struct Checkpoint {
-    link: Link,
-    header: Vec<u8>,
-}
-
-impl Checkpoint {
-    fn listed(&self, id: CheckpointId) -> Listed {
-        Listed {
-            id,
-            parent: self.link.parent,
-            header: self.header.clone(),
+    async fn places(&self, after: Option<&Place>, limit: usize) -> Result<Vec<Place>, SaveError> {
+        let mut places = Vec::new();
+        for thread in self.threads.iter() {
+            places.extend(thread.value().keys().map(|namespace| Place {
+                thread: Arc::clone(thread.key()),
+                namespace: Arc::clone(namespace),
+            }));
         }
-    }
-}
-
-impl History {
-    fn seen(&self) -> Seen {
-        Seen {
-            newest: self.newest(),
-            saves: self.saves,
-        }
+        places.retain(|place| after.is_none_or(|after| place > after));
+        places.sort();
+        places.truncate(limit);
+        Ok(places)
     }
 
-    fn newest(&self) -> CheckpointId {
-        CheckpointId(self.checkpoints.len() as u64)
-    }
-
-    fn checkpoint(&self, id: CheckpointId) -> Option<&Checkpoint> {
-        let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
-        self.checkpoints.get(index)
-    }
-
-    fn load(&self, at: Option<CheckpointId>) -> Result<Option<Loaded>, Broken> {
-        let id = at.unwrap_or(self.newest());
-        let Some(checkpoint) = self.checkpoint(id) else {
-            return Ok(None);
-        };
-        let link = |id| {
-            self.checkpoint(id)
-                .map(|found| found.link)
-                .ok_or(Broken(id))
-        };
-        let way = lineage::way(id, link)?;
-        let channels = self
-            .items
-            .iter()
-            .filter_map(|(name, items)| Some((name.clone(), channel(items, &way)?)))
-            .collect();
-        let mut pending = self.tasks(id);
-        pending.retain(|task| task.child.is_none());
-        Ok(Some(Loaded {
-            id,
-            parent: checkpoint.link.parent,
-            newest: self.newest(),
-            saves: self.saves,
-            born: self.born,
-            origin: self.origin.as_deref().map(str::to_owned),
-            header: checkpoint.header.clone(),
-            channels,
-            pending,
+    async fn export(&self, thread: &str) -> Result<Option<StoredThread>, SaveError> {
+        Ok(self.threads.get(thread).map(|thread| {
+            let places = thread.iter();
+            let places = places.map(|(name, history)| {
+                let mut place = history.place.clone();
+                place.origin.get_or_insert_with(|| thread.key().to_string());
+                (name.to_string(), place)
+            });
+            StoredThread {
+                places: places.collect(),
+            }
         }))
     }
 
-    fn list(&self, before: Option<CheckpointId>, limit: usize) -> Vec<Listed> {
-        let end = self.newest().next();
-        let end = before.map_or(end, |before| before.min(end));
-        (1..end.0)
-            .rev()
-            .take(limit)
-            .map(CheckpointId)
-            .filter_map(|id| Some(self.checkpoint(id)?.listed(id)))
-            .collect()
-    }
-
-    fn tasks(&self, base: CheckpointId) -> Vec<StoredTask> {
-        let tasks = self.tasks.get(&base).into_iter().flat_map(BTreeMap::values);
-        let mut tasks: Vec<StoredTask> = tasks.cloned().collect();
-        tasks.sort_by_key(|task| (task.child, task.position, task.id));
-        tasks
-    }
-
-    fn logs(&self, id: CheckpointId) -> Vec<(String, Vec<u8>)> {
-        let Some(checkpoint) = self.checkpoint(id) else {
-            return Vec::new();
-        };
-        let key = (checkpoint.link.branch, id);
-        let log = |item: &Item| match item {
-            Item::Log(log) | Item::Snapshot { log, .. } => Some(log.clone()),
-            Item::Value(_) | Item::Empty => None,
-        };
-        let items = self.items.iter();
-        items
-            .filter_map(|(name, items)| Some((name.clone(), log(items.get(&key)?)?)))
-            .collect()
-    }
-
-    fn add(&mut self, commit: Commit) {
-        let newest = self.newest();
-        let last = self.checkpoints.last().map(|last| (newest, last.link));
-        let link = Link::of(commit.id, commit.parent, last);
-        for (name, item) in commit.items {
-            let items = self.items.entry(name).or_default();
-            items.insert((link.branch, commit.id), item);
-        }
-        let base = commit.parent.unwrap_or(CheckpointId(0));
-        self.put_tasks(base, Some(commit.id), commit.tasks);
-        self.saves = 0;
-        self.checkpoints.push(Checkpoint {
-            link,
-            header: commit.header,
+    async fn import(&self, thread: &str, stored: StoredThread) -> Result<(), SaveError> {
+        let places = stored.places.into_iter();
+        let places = places.map(|(name, mut place)| {
+            place.origin.take_if(|origin| origin == thread);
+            (name.into(), self.history(place))
         });
+        self.insert(thread, places.collect())
     }
 
-    fn put_tasks(
-        &mut self,
-        base: CheckpointId,
-        child: Option<CheckpointId>,
-        tasks: Vec<StoredTask>,
-    ) {
-        let stored = self.tasks.entry(base).or_default();
-        for task in tasks {
-            stored.remove(&(None, task.id));
-            stored.insert((child, task.id), StoredTask { child, ..task });
+    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
+        let mut size = Size::default();
+        if let Some(thread) = self.threads.get(thread) {
+            for (namespace, history) in thread.iter() {
+                size.shares.extend(history.place.shares(namespace));
+            }
         }
+        Ok(size)
     }
-
-    fn measure(&self, size: &mut Size) {
-        size.namespaces += u64::from(!self.checkpoints.is_empty());
-        size.checkpoints += self.newest().0;
-        size.header_bytes += total(self.checkpoints.iter().map(|c| c.header.len()));
-        size.item_bytes += total(
-            self.items
-                .values()
-                .flat_map(BTreeMap::values)
-                .map(item_bytes),
-        );
-        size.task_bytes += total(
-            self.tasks
-                .values()
-                .flat_map(BTreeMap::values)
-                .map(|t| t.record.len()),
-        );
-    }
-}
-
-fn channel(
-    items: &BTreeMap<(CheckpointId, CheckpointId), Item>,
-    way: &[Stretch],
-) -> Option<Channel> {
-    let mut gathered = Gathered::default();
-    let newest_first = way.iter().flat_map(|stretch| {
-        let first = (stretch.branch, CheckpointId(0));
-        items.range(first..=(stretch.branch, stretch.upto)).rev()
-    });
-    for ((_, at), item) in newest_first {
-        if gathered.older(*at, found(item)) {
-            break;
-        }
-    }
-    gathered.finish()
-}
-
-fn found(item: &Item) -> Found {
-    match item {
-        Item::Value(value) | Item::Snapshot { value, .. } => Found::Value(value.clone()),
-        Item::Empty => Found::Empty,
-        Item::Log(log) => Found::Log(log.clone()),
-    }
-}
-
-fn item_bytes(item: &Item) -> usize {
-    match item {
-        Item::Value(bytes) | Item::Log(bytes) => bytes.len(),
-        Item::Empty => 0,
-        Item::Snapshot { log, value } => log.len() + value.len(),
-    }
-}
-
-fn total(lengths: impl Iterator<Item = usize>) -> u64 {
-    lengths.map(|length| length as u64).sum()
 }

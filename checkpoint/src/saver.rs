@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
-use crate::{CheckpointId, Place, TaskId};
+use crate::{CheckpointId, Place, Size, StoredThread, Stretch, TaskId};
 
 /// Stores and finds checkpoints. Everything in it is bytes; the engine makes and reads them.
 ///
@@ -27,7 +28,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, SaveError>;
 
-    /// What the newest checkpoint of a place is, without reading it; `None` if there is none. By this a reader that knows
+    /// How far a place is, without reading it; `None` if nothing was ever stored there. By this a reader that knows
     /// the place finds out whether anything happened there.
     async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError>;
 
@@ -38,6 +39,11 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         before: Option<CheckpointId>,
         limit: usize,
     ) -> Result<Vec<Listed>, SaveError>;
+
+    /// The way from a checkpoint back to the root: its branch up to itself, the branch that this one was forked from up to there, and
+    /// so on. Empty if there is no such checkpoint. All checkpoints on a branch between two others are on the way, also those
+    /// that were removed.
+    async fn way(&self, place: &Place, from: CheckpointId) -> Result<Vec<Stretch>, SaveError>;
 
     /// The tasks that ran on top of a checkpoint: those still waiting to become a checkpoint
     /// (no `child`), and those that made one. Ordered by child, then by position.
@@ -81,6 +87,21 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Removes a thread with all its namespaces. An unknown thread is no error.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError>;
 
+    /// Removes checkpoints of one place, all or none, with the tasks that made them and those that wait at them; ids that are not there
+    /// are no error. The others load as before: what they need of the removed ones stays. An id is never given again.
+    async fn remove(&self, place: &Place, ids: Vec<CheckpointId>) -> Result<(), SaveError>;
+
+    /// The places that were written to, by thread and then by namespace, after one of them or from the first, at most `limit`.
+    async fn places(&self, after: Option<&Place>, limit: usize) -> Result<Vec<Place>, SaveError>;
+
+    /// All that is stored of a thread, as of one moment; `None` if it is not there.
+    async fn export(&self, thread: &str) -> Result<Option<StoredThread>, SaveError>;
+
+    /// Stores a thread under a name as it was exported, all or nothing.
+    ///
+    /// Fails with [`SaveError::Exists`] if there is something under the name.
+    async fn import(&self, thread: &str, stored: StoredThread) -> Result<(), SaveError>;
+
     /// How much a thread stores.
     async fn size(&self, thread: &str) -> Result<Size, SaveError>;
 }
@@ -92,6 +113,8 @@ pub struct Commit {
     pub id: CheckpointId,
     /// The checkpoint it continues, which need not be the newest.
     pub parent: Option<CheckpointId>,
+    /// When it was made, in milliseconds of Unix time.
+    pub time: u64,
     /// A framed [`Header`](crate::Header).
     pub header: Vec<u8>,
     /// What happened to the channels that changed. Each stands here once; of several the last counts.
@@ -102,7 +125,7 @@ pub struct Commit {
 }
 
 /// What a checkpoint says about a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Item {
     /// Its value from here on.
     Value(Vec<u8>),
@@ -129,16 +152,16 @@ pub struct Head {
 }
 
 /// What a writer knows of a place: enough to notice that another one was there meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// The newest checkpoint; 0 if there is none.
+    /// The newest checkpoint that there ever was; 0 if none.
     pub newest: CheckpointId,
     /// How many saves of tasks there were since: those that [`Loaded`] told of, and the writer's own.
     pub saves: u64,
 }
 
 /// A task's record, and where it belongs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTask {
     /// The task.
     pub id: TaskId,
@@ -157,7 +180,9 @@ pub struct Loaded {
     pub id: CheckpointId,
     /// The one it continues.
     pub parent: Option<CheckpointId>,
-    /// The newest checkpoint of the place, which need not be this one.
+    /// When it was made, in milliseconds of Unix time.
+    pub time: u64,
+    /// The newest checkpoint that the place ever had, which need not be this one, nor be there still.
     pub newest: CheckpointId,
     /// How many saves of tasks the place has seen since its newest checkpoint.
     pub saves: u64,
@@ -188,32 +213,17 @@ pub struct Channel {
 pub struct Listed {
     /// Its id.
     pub id: CheckpointId,
-    /// The one it continues.
+    /// The one it continues, which may be gone.
     pub parent: Option<CheckpointId>,
+    /// When it was made, in milliseconds of Unix time.
+    pub time: u64,
+    /// The branch that it is on, named after the first checkpoint there. The ids on a branch have no gaps but those of checkpoints
+    /// that were removed.
+    pub branch: CheckpointId,
+    /// Where that branch was forked from; nothing if it starts at a root.
+    pub fork: Option<CheckpointId>,
     /// Its framed header.
     pub header: Vec<u8>,
-}
-
-/// How much a thread stores, over all its namespaces. Bytes are payload: keys and indexes of the store come on top.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
-    /// Places that hold at least one checkpoint.
-    pub namespaces: u64,
-    /// Checkpoints.
-    pub checkpoints: u64,
-    /// Bytes of headers.
-    pub header_bytes: u64,
-    /// Bytes of channel items.
-    pub item_bytes: u64,
-    /// Bytes of task records.
-    pub task_bytes: u64,
-}
-
-impl Size {
-    /// All bytes.
-    pub fn bytes(&self) -> u64 {
-        self.header_bytes + self.item_bytes + self.task_bytes
-    }
 }
 
 /// Why something could not be stored or read.
@@ -275,19 +285,24 @@ pub enum SaveError {
     },
 }
 
-/// Whether commits may be stored in a place whose newest checkpoint is `newest`, 0 if it has none.
-pub(crate) fn check_commits(
+/// Whether commits may be stored in a place whose newest checkpoint ever is `newest`, 0 if it had none. `has` says whether a checkpoint is there.
+pub(crate) fn check_commits<E: From<SaveError>>(
     place: &Place,
     newest: CheckpointId,
     commits: &[Commit],
-) -> Result<(), SaveError> {
+    has: impl Fn(CheckpointId) -> Result<bool, E>,
+) -> Result<(), E> {
     let mut before = newest;
     for commit in commits {
         if commit.id != before.next() {
-            return Err(conflict(place, commit.id, newest));
+            return Err(conflict(place, commit.id, newest).into());
         }
         if let Some(parent) = commit.parent {
-            check_present(place, before, parent)?;
+            // The one just before may be one of these commits.
+            let comes = (newest.next()..=before).contains(&parent);
+            if !comes && !has(parent)? {
+                return Err(no_checkpoint(place, parent).into());
+            }
         }
         before = commit.id;
     }
@@ -295,30 +310,28 @@ pub(crate) fn check_commits(
 }
 
 /// Whether tasks may be stored at `base` of a place that is as `there`, by a writer who has `seen` it.
-pub(crate) fn check_tasks(
+pub(crate) fn check_tasks<E: From<SaveError>>(
     place: &Place,
     there: Seen,
     seen: Seen,
     base: CheckpointId,
-) -> Result<(), SaveError> {
+    has: impl Fn(CheckpointId) -> Result<bool, E>,
+) -> Result<(), E> {
     if seen != there {
-        return Err(conflict(place, seen.newest.next(), there.newest));
+        return Err(conflict(place, seen.newest.next(), there.newest).into());
     }
     match base {
         CheckpointId(0) => Ok(()),
-        base => check_present(place, there.newest, base),
+        base if has(base)? => Ok(()),
+        base => Err(no_checkpoint(place, base).into()),
     }
 }
 
-/// A place holds all checkpoints from 1 to its newest.
-fn check_present(place: &Place, newest: CheckpointId, id: CheckpointId) -> Result<(), SaveError> {
-    if (1..=newest.0).contains(&id.0) {
-        return Ok(());
-    }
-    Err(SaveError::NoCheckpoint {
+fn no_checkpoint(place: &Place, id: CheckpointId) -> SaveError {
+    SaveError::NoCheckpoint {
         place: place.clone(),
         id,
-    })
+    }
 }
 
 fn conflict(place: &Place, expected: CheckpointId, newest: CheckpointId) -> SaveError {

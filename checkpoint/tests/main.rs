@@ -6,7 +6,7 @@
     reason = "a failed helper is a failed test"
 )]
 
+mod conformance;
 mod model;
-mod rules;
 #[cfg(feature = "sqlite")]
 mod sqlite;

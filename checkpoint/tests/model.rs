@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use superstep_checkpoint::{
-    Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, MemoryCheckpointer, Place,
-    Seen, Size, StoredTask, TaskId,
+    Channel, CheckpointId, Checkpointer, Commit, Item, Kind, Listed, Loaded, MemoryCheckpointer,
+    Place, Seen, Share, StoredTask, TaskId,
 };
 
 #[derive(Clone, Debug)]
@@ -21,6 +21,10 @@ enum Op {
         base: Index,
         tasks: Vec<StoredTask>,
         stale: bool,
+    },
+    Remove {
+        place: usize,
+        ids: Vec<Index>,
     },
     Delete {
         place: usize,
@@ -85,6 +89,8 @@ fn any_op() -> impl Strategy<Value = Op> {
             .prop_map(|(place, commits, stale)| Op::Commit { place, commits, stale }),
         4 => (0..3usize, any::<Index>(), any_tasks(), stale())
             .prop_map(|(place, base, tasks, stale)| Op::SaveTasks { place, base, tasks, stale }),
+        2 => (0..3usize, prop::collection::vec(any::<Index>(), 1..6))
+            .prop_map(|(place, ids)| Op::Remove { place, ids }),
         1 => (0..3usize).prop_map(|place| Op::Delete { place }),
     ]
 }
@@ -92,16 +98,21 @@ fn any_op() -> impl Strategy<Value = Op> {
 /// One place, as plainly as it can be kept.
 #[derive(Default)]
 struct Model {
+    newest: u64,
     saves: u64,
-    checkpoints: Vec<(Commit, BTreeMap<String, Channel>)>,
+    checkpoints: BTreeMap<CheckpointId, Stored>,
     tasks: Vec<(CheckpointId, StoredTask)>,
 }
 
-impl Model {
-    fn newest(&self) -> u64 {
-        self.checkpoints.len() as u64
-    }
+#[derive(Clone)]
+struct Stored {
+    commit: Commit,
+    channels: BTreeMap<String, Channel>,
+    branch: CheckpointId,
+    fork: Option<CheckpointId>,
+}
 
+impl Model {
     /// Gives a plan its number and its parent.
     fn commit(
         &self,
@@ -110,15 +121,19 @@ impl Model {
         items: &[(usize, Item)],
         tasks: &[StoredTask],
     ) -> Commit {
-        let newest = self.newest() + nth;
+        let newest = self.newest + nth;
+        let there =
+            |id: &u64| *id > self.newest || self.checkpoints.contains_key(&CheckpointId(*id));
         let parent = match parent {
-            Parent::Newest if newest > 0 => Some(newest),
+            Parent::Newest => Some(newest),
             Parent::Any(index) if newest > 0 => Some(index.index(newest as usize) as u64 + 1),
             _ => None,
         };
+        let parent = parent.filter(|id| *id > 0).filter(there);
         Commit {
             id: CheckpointId(newest + 1),
             parent: parent.map(CheckpointId),
+            time: newest,
             header: format!("header {}", newest + 1).into(),
             items: items
                 .iter()
@@ -129,11 +144,16 @@ impl Model {
     }
 
     fn add(&mut self, commit: Commit) {
-        self.saves = 0;
-        let mut channels = match commit.parent {
-            Some(parent) => self.checkpoints[parent.0 as usize - 1].1.clone(),
-            None => BTreeMap::new(),
+        let parent = commit
+            .parent
+            .map(|parent| self.checkpoints[&parent].clone());
+        let (branch, fork) = match &parent {
+            Some(parent) if parent.commit.id.0 == self.newest => (parent.branch, parent.fork),
+            _ => (commit.id, commit.parent),
         };
+        let mut channels = parent.map(|parent| parent.channels).unwrap_or_default();
+        self.newest = commit.id.0;
+        self.saves = 0;
         // Of a channel named twice the last counts.
         for (name, item) in commit.items.iter().cloned().collect::<BTreeMap<_, _>>() {
             let channel = channels.entry(name).or_default();
@@ -150,7 +170,22 @@ impl Model {
         }
         let base = commit.parent.unwrap_or(CheckpointId(0));
         self.put_tasks(base, Some(commit.id), &commit.tasks);
-        self.checkpoints.push((commit, channels));
+        let stored = Stored {
+            commit,
+            channels,
+            branch,
+            fork,
+        };
+        self.checkpoints.insert(stored.commit.id, stored);
+    }
+
+    fn remove(&mut self, ids: &[CheckpointId]) {
+        let newest = CheckpointId(self.newest);
+        let there = self.checkpoints.contains_key(&newest);
+        self.saves += u64::from(there && ids.contains(&newest));
+        self.checkpoints.retain(|id, _| !ids.contains(id));
+        self.tasks
+            .retain(|(base, task)| !ids.contains(&task.child.unwrap_or(*base)));
     }
 
     fn put_tasks(&mut self, base: CheckpointId, child: Option<CheckpointId>, tasks: &[StoredTask]) {
@@ -177,18 +212,17 @@ impl Model {
     }
 
     fn load(&self, id: CheckpointId) -> Option<Loaded> {
-        let (commit, channels) = self
-            .checkpoints
-            .get(usize::try_from(id.0).ok()?.checked_sub(1)?)?;
+        let stored = self.checkpoints.get(&id)?;
         Some(Loaded {
             id,
-            parent: commit.parent,
-            newest: CheckpointId(self.newest()),
+            parent: stored.commit.parent,
+            time: stored.commit.time,
+            newest: CheckpointId(self.newest),
             saves: self.saves,
             born: 0,
             origin: None,
-            header: commit.header.clone(),
-            channels: channels.clone(),
+            header: stored.commit.header.clone(),
+            channels: stored.channels.clone(),
             pending: self
                 .tasks(id)
                 .into_iter()
@@ -198,37 +232,62 @@ impl Model {
     }
 
     fn list(&self) -> Vec<Listed> {
-        let newest_first = self.checkpoints.iter().rev();
+        let newest_first = self.checkpoints.values().rev();
         newest_first
-            .map(|(commit, _)| Listed {
-                id: commit.id,
-                parent: commit.parent,
-                header: commit.header.clone(),
+            .map(|stored| Listed {
+                id: stored.commit.id,
+                parent: stored.commit.parent,
+                time: stored.commit.time,
+                branch: stored.branch,
+                fork: stored.fork,
+                header: stored.commit.header.clone(),
             })
             .collect()
     }
 
-    fn measure(&self, size: &mut Size) {
-        size.namespaces += u64::from(self.newest() > 0);
-        size.checkpoints += self.newest();
-        for (commit, _) in &self.checkpoints {
-            size.header_bytes += commit.header.len() as u64;
-            let items: BTreeMap<_, _> = commit.items.iter().cloned().collect();
-            size.item_bytes += items.values().map(item_bytes).sum::<u64>();
+    /// What has to be there: what a checkpoint itself wrote, and what any of them sees.
+    fn shares(&self, namespace: &str) -> Vec<Share> {
+        let (mut values, mut logs) = (BTreeMap::new(), BTreeMap::new());
+        for (id, stored) in &self.checkpoints {
+            for (name, channel) in &stored.channels {
+                let value = channel.value.iter();
+                values.extend(value.map(|(id, bytes)| ((name.clone(), *id), bytes.len())));
+                let log = channel.logs.iter();
+                logs.extend(log.map(|(id, bytes)| ((name.clone(), *id), bytes.len())));
+            }
+            let items: BTreeMap<_, _> = stored.commit.items.iter().cloned().collect();
+            for (name, item) in items {
+                if let Item::Snapshot { log, .. } = item {
+                    logs.insert((name, *id), log.len());
+                }
+            }
         }
-        size.task_bytes += self
-            .tasks
-            .iter()
-            .map(|(_, task)| task.record.len() as u64)
-            .sum::<u64>();
-    }
-}
-
-fn item_bytes(item: &Item) -> u64 {
-    match item {
-        Item::Value(bytes) | Item::Log(bytes) => bytes.len() as u64,
-        Item::Empty => 0,
-        Item::Snapshot { log, value } => (log.len() + value.len()) as u64,
+        let headers = self
+            .checkpoints
+            .values()
+            .map(|stored| stored.commit.header.len());
+        let headers = headers.map(|length| (Kind::Header, String::new(), length));
+        let tasks = self.tasks.iter().map(|(_, task)| task.record.len());
+        let tasks = tasks.map(|length| (Kind::Task, String::new(), length));
+        let values = values
+            .into_iter()
+            .map(|((name, _), length)| (Kind::Value, name, length));
+        let logs = logs
+            .into_iter()
+            .map(|((name, _), length)| (Kind::Log, name, length));
+        let mut sums: BTreeMap<(Kind, String), (u64, u64)> = BTreeMap::new();
+        for (kind, name, length) in headers.chain(values).chain(logs).chain(tasks) {
+            let sum = sums.entry((kind, name)).or_default();
+            *sum = (sum.0 + 1, sum.1 + length as u64);
+        }
+        let share = |((kind, channel), (count, bytes))| Share {
+            namespace: namespace.to_owned(),
+            kind,
+            channel,
+            count,
+            bytes,
+        };
+        sums.into_iter().map(share).collect()
     }
 }
 
@@ -262,8 +321,9 @@ async fn apply(store: &impl Checkpointer, models: &mut [Model; 3], op: Op) {
             tasks,
             stale,
         } => {
-            let newest = models[place].newest();
+            let newest = models[place].newest;
             let base = CheckpointId(base.index(newest as usize + 1) as u64);
+            let there = base.0 == 0 || models[place].checkpoints.contains_key(&base);
             let seen = Seen {
                 newest: CheckpointId(newest),
                 saves: models[place].saves + u64::from(stale),
@@ -271,11 +331,20 @@ async fn apply(store: &impl Checkpointer, models: &mut [Model; 3], op: Op) {
             let stored = store
                 .save_tasks(&places()[place], seen, base, tasks.clone())
                 .await;
-            assert_eq!(stored.is_ok(), !stale, "{stored:?}");
-            if !stale {
+            assert_eq!(stored.is_ok(), !stale && there, "{stored:?}");
+            if !stale && there {
                 models[place].put_tasks(base, None, &tasks);
                 models[place].saves += 1;
             }
+        }
+        Op::Remove { place, ids } => {
+            let newest = models[place].newest as usize;
+            let ids = ids
+                .into_iter()
+                .map(|id| CheckpointId(id.index(newest + 1) as u64));
+            let ids: Vec<_> = ids.collect();
+            store.remove(&places()[place], ids.clone()).await.unwrap();
+            models[place].remove(&ids);
         }
         Op::Delete { place } => {
             let thread = &places()[place].thread;
@@ -289,26 +358,36 @@ async fn apply(store: &impl Checkpointer, models: &mut [Model; 3], op: Op) {
     }
 }
 
+async fn load(
+    store: &impl Checkpointer,
+    place: &Place,
+    at: Option<CheckpointId>,
+) -> Option<Loaded> {
+    let loaded = store.load(place, at).await.unwrap();
+    loaded.map(|loaded| Loaded { born: 0, ..loaded })
+}
+
 async fn compare(store: &impl Checkpointer, models: &[Model; 3]) {
     for (place, model) in places().iter().zip(models) {
-        let newest = model.newest();
-        let load = store.load(place, None).await.unwrap();
-        assert_eq!(load, model.load(CheckpointId(newest)));
+        let last = model.checkpoints.keys().next_back();
+        let expected = last.and_then(|last| model.load(*last));
+        assert_eq!(load(store, place, None).await, expected);
         assert_eq!(
             store.list(place, None, usize::MAX).await.unwrap(),
             model.list()
         );
-        for id in (0..newest + 2).map(CheckpointId) {
-            assert_eq!(store.load(place, Some(id)).await.unwrap(), model.load(id));
+        for id in (0..model.newest + 2).map(CheckpointId) {
+            assert_eq!(load(store, place, Some(id)).await, model.load(id));
             assert_eq!(store.tasks(place, id).await.unwrap(), model.tasks(id));
         }
-        let mut size = Size::default();
+        let mut shares = Vec::new();
         for (other, model) in places().iter().zip(models) {
             if other.thread == place.thread {
-                model.measure(&mut size);
+                shares.extend(model.shares(&other.namespace));
             }
         }
-        assert_eq!(store.size(&place.thread).await.unwrap(), size);
+        let size = store.size(&place.thread).await.unwrap();
+        assert_eq!(size.shares, shares);
     }
 }
 

@@ -9,7 +9,7 @@ use superstep_checkpoint::{
 };
 use tempfile::TempDir;
 
-use crate::rules::everything;
+use superstep_checkpoint::conformance::everything;
 
 struct Folder(TempDir);
 
@@ -53,6 +53,7 @@ fn commit(place: &Place, number: u64, parent: u64) -> Commit {
     Commit {
         id: CheckpointId(number),
         parent: (parent > 0).then_some(CheckpointId(parent)),
+        time: number,
         header: text("header"),
         items: vec![
             ("log".into(), log),

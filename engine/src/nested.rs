@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures::future::BoxFuture;
 use superstep_channels::Type;
-use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Listed, Place, Source};
+use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Listed, Place, Source, Stretch};
 use tracing::Instrument as _;
 
 use crate::context::{Context, Parked, Scope};
@@ -149,20 +149,16 @@ async fn is_on_the_way(
     if made_on == now {
         return Ok(!scope.replays);
     }
-    let (mut next, mut child) = (Some(*now), None);
-    // Parents and what is copied are older than their children and copies.
-    while let Some(id) = next.filter(|id| id > made_on) {
-        let listed = saver.list(around, Some(id.next()), 1).await?.pop();
-        let Some(listed) = listed.filter(|found| found.id == id) else {
-            return Ok(false);
-        };
-        let header = open_header(&listed, around)?;
-        // A copy stands for what it is a copy of.
-        next = header.copy_of.or(listed.parent);
-        child = Some((id, header.source));
-    }
-    let (Some((child, source)), true, Some((task, _))) = (child, next == Some(*made_on), left.task)
-    else {
+    let Some(child) = child_on_the_way(saver, around, *made_on, *now).await? else {
+        return Ok(false);
+    };
+    let listed = saver.list(around, Some(child.next()), 1).await?.pop();
+    let Some(listed) = listed.filter(|found| found.id == child) else {
+        // It was pruned: then what led elsewhere was pruned as well.
+        return Ok(true);
+    };
+    let source = open_header(&listed, around)?.source;
+    let Some((task, _)) = left.task else {
         return Ok(false);
     };
     if let Source::Fork | Source::Update = source {
@@ -173,6 +169,38 @@ async fn is_on_the_way(
     // Of the tasks of a run that was stored at its end only the input is known; whatever else it did led there.
     let unknown = led_there.clone().next().is_none();
     Ok(unknown || led_there.any(|known| known.id == task))
+}
+
+/// The child of one checkpoint on the way to another; nothing if it does not lie there.
+async fn child_on_the_way(
+    saver: &dyn Checkpointer,
+    around: &Place,
+    made_on: CheckpointId,
+    now: CheckpointId,
+) -> Result<Option<CheckpointId>, RunError> {
+    let mut way = saver.way(around, now).await?.into_iter();
+    // Where what was passed so far begins.
+    let mut after = now;
+    while let Some(Stretch { branch, upto }) = way.next() {
+        if upto == made_on {
+            return Ok((after > made_on).then_some(after));
+        }
+        if (branch..upto).contains(&made_on) {
+            return Ok(Some(made_on.next()));
+        }
+        after = branch;
+        let first = saver.list(around, Some(branch.next()), 1).await?.pop();
+        if let Some(first) = first.filter(|found| found.id == branch)
+            && let Some(copied) = open_header(&first, around)?.copy_of
+        {
+            // A copy stands for what it is a copy of, as long as that is there.
+            let copied = saver.way(around, copied).await?;
+            if !copied.is_empty() {
+                way = copied.into_iter();
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn open_header(listed: &Listed, place: &Place) -> Result<Header, RunError> {

@@ -1,6 +1,7 @@
 //! The state of a thread, as callers see it.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use superstep_channels::{Json, Name, Value, Write};
 use superstep_checkpoint::{CheckpointId, Source, TaskId};
@@ -21,6 +22,8 @@ pub struct Snapshot {
     pub parent: Option<CheckpointId>,
     /// What made it; `None` when the thread is empty.
     pub source: Option<Source>,
+    /// When it was made; `None` when the thread is empty. Not part of the [JSON form](Snapshot::json).
+    pub time: Option<SystemTime>,
     /// The number of the superstep that ended there; -1 is the first input.
     pub step: i64,
     /// The channels that hold something.

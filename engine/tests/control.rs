@@ -7,7 +7,7 @@ use futures::StreamExt;
 use insta::assert_snapshot;
 use serde_json::json;
 use superstep::channels::{ChannelSpec, Json, Value};
-use superstep::checkpoint::{Size, SqliteCheckpointer};
+use superstep::checkpoint::{Kind, Size, SqliteCheckpointer};
 use superstep::prelude::*;
 use superstep::{Control, Durability, EventId, Policy, RunError};
 use tokio::sync::Notify;
@@ -325,7 +325,7 @@ async fn what_nobody_logs_costs_nothing() {
         .log(Modes::CUSTOM)
         .await
         .unwrap();
-    let bytes = |size: Size| size.task_bytes;
+    let bytes = |size: Size| size.bytes_of(Kind::Task);
     use superstep::checkpoint::Checkpointer as _;
     let (plain, logged) = (
         plain.size("t").await.unwrap(),

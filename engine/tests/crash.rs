@@ -8,17 +8,14 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as JsonValue;
 use superstep::channels::{Key, Snapshots, append};
-use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
-    SqliteCheckpointer, StoredTask,
-};
+use superstep::checkpoint::conformance::{Call, Fault, Watch, Watched};
+use superstep::checkpoint::{SqliteCheckpointer, StoredTask};
 use superstep::prelude::*;
 use superstep::{Durability, NodeError, Routine};
 use tokio::sync::watch;
@@ -26,11 +23,9 @@ use tokio::sync::watch;
 use crate::process::{assignment, block_on, run};
 
 /// Kills its own process at one of its calls: the odd points lie before a write, the even ones after it.
-#[derive(Clone, Debug)]
 struct KillAt {
-    inner: SqliteCheckpointer,
     point: usize,
-    passed: Arc<AtomicUsize>,
+    passed: AtomicUsize,
     acknowledged: Acknowledged,
 }
 
@@ -78,86 +73,30 @@ impl KillAt {
             unreachable!("SIGKILL ends the process");
         }
     }
-
-    /// A write between two points; only when it has returned do its tasks count as acknowledged.
-    async fn write(
-        &self,
-        tasks: Vec<String>,
-        write: impl Future<Output = Result<(), SaveError>>,
-    ) -> Result<(), SaveError> {
-        self.pass();
-        write.await?;
-        self.acknowledged.add(tasks);
-        self.pass();
-        Ok(())
-    }
 }
 
 fn ids<'a>(tasks: impl IntoIterator<Item = &'a StoredTask>) -> Vec<String> {
     tasks.into_iter().map(|task| task.id.to_string()).collect()
 }
 
+/// Only when a write has returned do its tasks count as acknowledged.
 #[async_trait]
-impl Checkpointer for KillAt {
-    async fn load(
-        &self,
-        place: &Place,
-        at: Option<CheckpointId>,
-    ) -> Result<Option<Loaded>, SaveError> {
-        self.inner.load(place, at).await
+impl Watch for KillAt {
+    async fn before(&self, call: &Call) -> Fault {
+        if call.writes() {
+            self.pass();
+        }
+        Fault::None
     }
 
-    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
-        self.inner.head(place).await
-    }
-
-    async fn list(
-        &self,
-        place: &Place,
-        before: Option<CheckpointId>,
-        limit: usize,
-    ) -> Result<Vec<Listed>, SaveError> {
-        self.inner.list(place, before, limit).await
-    }
-
-    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
-        self.inner.tasks(place, base).await
-    }
-
-    async fn logs(
-        &self,
-        place: &Place,
-        id: CheckpointId,
-    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
-        self.inner.logs(place, id).await
-    }
-
-    async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
-        let tasks = ids(commits.iter().flat_map(|commit| &commit.tasks));
-        self.write(tasks, self.inner.commit(place, commits)).await
-    }
-
-    async fn save_tasks(
-        &self,
-        place: &Place,
-        seen: Seen,
-        base: CheckpointId,
-        tasks: Vec<StoredTask>,
-    ) -> Result<(), SaveError> {
-        self.write(ids(&tasks), self.inner.save_tasks(place, seen, base, tasks))
-            .await
-    }
-
-    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
-        self.inner.copy_thread(thread, to).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
-        self.inner.delete_thread(thread).await
-    }
-
-    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
-        self.inner.size(thread).await
+    async fn after(&self, call: &Call) {
+        let tasks = match call {
+            Call::Commit(_, commits) => ids(commits.iter().flat_map(|commit| &commit.tasks)),
+            Call::SaveTasks(_, tasks) => ids(tasks),
+            _ => return,
+        };
+        self.acknowledged.add(tasks);
+        self.pass();
     }
 }
 
@@ -294,12 +233,13 @@ fn child() {
     };
     let acknowledged = Acknowledged::open(&folder, durability);
     let graph = graph(&Effects(folder.join("effects")), &acknowledged);
-    let saver = KillAt {
-        inner: SqliteCheckpointer::open(folder.join("threads.db")).unwrap(),
+    let kill = KillAt {
         point: point.parse().unwrap(),
-        passed: Arc::default(),
+        passed: AtomicUsize::new(0),
         acknowledged,
     };
+    let store = SqliteCheckpointer::open(folder.join("threads.db")).unwrap();
+    let saver = Watched::new(store, kill);
     block_on(async {
         let thread = graph.thread(&saver, "t");
         let outcome = match thread.state().await.unwrap().checkpoint {

@@ -7,7 +7,7 @@ use futures::future::{join_all, try_join_all};
 use insta::assert_snapshot;
 use serde_json::json;
 use superstep::channels::{ChannelSpec, Json, Value};
-use superstep::checkpoint::SqliteCheckpointer;
+use superstep::checkpoint::{Kind, SqliteCheckpointer};
 use superstep::entry::Entry;
 use superstep::prelude::*;
 use superstep::{NodeError, Policy, Retry, Routine};
@@ -308,7 +308,7 @@ async fn thousands_of_steps_cost_what_they_are() {
         .await
         .unwrap();
     // Each is stored once, on its own.
-    let bytes = saver.size("t").await.unwrap().task_bytes;
+    let bytes = saver.size("t").await.unwrap().bytes_of(Kind::Task);
     assert!((2000 * 10..2000 * 60).contains(&bytes), "{bytes}");
     let done = graph
         .thread(&saver, "t")

@@ -15,6 +15,7 @@ mod crowd;
 mod describing;
 mod document;
 mod growth;
+mod handles;
 mod journal;
 mod laws;
 mod migration;

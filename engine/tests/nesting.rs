@@ -125,7 +125,7 @@ async fn an_unstored_graph_leaves_nothing() {
     let saver = MemoryCheckpointer::new();
     let thread = outer(Nesting::Unstored, &Arc::default()).thread(&saver, "t");
     thread.start(input("one")).await.unwrap();
-    assert_eq!(saver.size("t").await.unwrap().namespaces, 1);
+    assert_eq!(saver.size("t").await.unwrap().namespaces(), 1);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode};
 use crate::lineage::Broken;
 use crate::{
     CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
-    StoredTask,
+    StoredTask, StoredThread, Stretch,
 };
 use worker::{Reader, Writer};
 
@@ -45,6 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// let first = Commit {
 ///     id: CheckpointId(1),
 ///     parent: None,
+///     time: 0,
 ///     header: b"a framed header".to_vec(),
 ///     items: vec![],
 ///     tasks: vec![],
@@ -124,6 +125,7 @@ impl Checkpointer for SqliteCheckpointer {
 
     async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
         let place = place.clone();
+        self.0.writer.settle().await?;
         self.read(move |db| read::head(db, &place)).await
     }
 
@@ -136,6 +138,11 @@ impl Checkpointer for SqliteCheckpointer {
         let place = place.clone();
         self.read(move |db| read::list(db, &place, before, limit))
             .await
+    }
+
+    async fn way(&self, place: &Place, from: CheckpointId) -> Result<Vec<Stretch>, SaveError> {
+        let place = place.clone();
+        self.read(move |db| read::way(db, &place, from)).await
     }
 
     async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
@@ -179,6 +186,29 @@ impl Checkpointer for SqliteCheckpointer {
     async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
         let thread = thread.to_owned();
         self.write(move |db| write::delete_thread(db, &thread))
+            .await
+    }
+
+    async fn remove(&self, place: &Place, ids: Vec<CheckpointId>) -> Result<(), SaveError> {
+        let place = place.clone();
+        self.write(move |db| write::remove(db, &place, &ids)).await
+    }
+
+    async fn places(&self, after: Option<&Place>, limit: usize) -> Result<Vec<Place>, SaveError> {
+        let after = after.cloned();
+        self.read(move |db| read::places(db, after.as_ref(), limit))
+            .await
+    }
+
+    async fn export(&self, thread: &str) -> Result<Option<StoredThread>, SaveError> {
+        let thread = thread.to_owned();
+        self.0.writer.settle().await?;
+        self.read(move |db| read::export(db, &thread)).await
+    }
+
+    async fn import(&self, thread: &str, stored: StoredThread) -> Result<(), SaveError> {
+        let thread = thread.to_owned();
+        self.write(move |db| write::import(db, &thread, &stored))
             .await
     }
 
@@ -264,6 +294,7 @@ mod tests {
         vec![Commit {
             id: CheckpointId(1),
             parent: None,
+            time: 0,
             header: b"header".to_vec(),
             items: vec![],
             tasks: vec![],

@@ -18,11 +18,12 @@ const VERSION: i32 = 1;
 /// Threads, namespaces and channel names appear once and are numbers elsewhere.
 /// Checkpoint numbers are those of [`CheckpointId`](crate::CheckpointId).
 /// A branch is named after its first checkpoint, see [`lineage`](crate::lineage).
-const SCHEMA: [&str; 7] = [
+const SCHEMA: [&str; 8] = [
     "CREATE TABLE places(\
         id INTEGER PRIMARY KEY, \
         thread TEXT NOT NULL, \
         namespace TEXT NOT NULL, \
+        newest INTEGER NOT NULL DEFAULT 0, \
         saves INTEGER NOT NULL DEFAULT 0, \
         born INTEGER NOT NULL DEFAULT (random()), \
         origin TEXT, \
@@ -30,11 +31,20 @@ const SCHEMA: [&str; 7] = [
     "CREATE TABLE channels(\
         id INTEGER PRIMARY KEY, \
         name TEXT NOT NULL UNIQUE) STRICT",
+    // Where a branch was forked from: a checkpoint, and the branch that it is on; 0 if it starts at a root.
+    "CREATE TABLE branches(\
+        place INTEGER NOT NULL, \
+        branch INTEGER NOT NULL, \
+        fork INTEGER NOT NULL, \
+        fork_branch INTEGER NOT NULL, \
+        PRIMARY KEY(place, branch)) STRICT, WITHOUT ROWID",
+    // The time is in milliseconds of Unix time.
     "CREATE TABLE checkpoints(\
         place INTEGER NOT NULL, \
         seq INTEGER NOT NULL, \
         parent INTEGER, \
         branch INTEGER NOT NULL, \
+        time INTEGER NOT NULL, \
         header BLOB NOT NULL, \
         PRIMARY KEY(place, seq)) STRICT, WITHOUT ROWID",
     // A value, a log, both (a snapshot) or neither (empty from here on).

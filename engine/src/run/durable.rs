@@ -302,6 +302,7 @@ impl Run {
         let commit = Commit {
             id: self.base.unwrap_or(CheckpointId(1)),
             parent: exit.parent,
+            time: self.time,
             header: self.header(self.source, self.step)?,
             items: self.items()?,
             tasks: exit.input.into_iter().chain(self.log_record()?).collect(),

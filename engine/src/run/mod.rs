@@ -76,6 +76,8 @@ pub(crate) struct Run {
     parent: Option<CheckpointId>,
     /// What made the checkpoint the run stands on.
     source: superstep_checkpoint::Source,
+    /// When that was, in milliseconds of Unix time.
+    time: u64,
     /// The superstep that ended there.
     step: i64,
     /// What was noted with the run that made it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use superstep_channels::{Name, Write};
 use superstep_checkpoint::{
-    Channel as Stored, CheckpointId, Checkpointer, Header, Loaded, Place, Source, StoredTask,
-    decode_log, decode_value,
+    Channel as Stored, CheckpointId, Checkpointer, Head, Header, Loaded, Place, Seen, Source,
+    StoredTask, decode_log, decode_value,
     frame::{self, FrameError},
 };
 
@@ -37,10 +37,21 @@ impl Run {
         let Some(saver) = run.scope.saver.clone() else {
             return Ok(run);
         };
-        if let Some(loaded) = run.load(&*saver, at).await? {
-            run.restore(loaded, &*saver).await?;
+        match run.load(&*saver, at).await? {
+            Some(loaded) => run.restore(loaded, &*saver).await?,
+            // All that was there may have been removed.
+            None => run.follow(saver.head(&run.place).await?),
         }
         Ok(run)
+    }
+
+    /// What it stores comes after what is there.
+    fn follow(&mut self, head: Option<Head>) {
+        if let Some(Head { seen, born }) = head {
+            self.newest = Some(seen.newest).filter(|newest| newest.0 > 0);
+            self.saves = seen.saves;
+            self.born = Some(born);
+        }
     }
 
     /// Opens a place as if nothing were there: what it runs opens a branch from the root.
@@ -154,6 +165,7 @@ impl Run {
             base: None,
             parent: None,
             source: Source::Input,
+            time: 0,
             step: -2,
             metadata: Default::default(),
             run_id: None,
@@ -178,9 +190,14 @@ impl Run {
         if let Some(origin) = &loaded.origin {
             self.origin = origin.as_str().into();
         }
-        self.newest = Some(loaded.newest);
-        self.saves = loaded.saves;
-        self.born = Some(loaded.born);
+        self.follow(Some(Head {
+            seen: Seen {
+                newest: loaded.newest,
+                saves: loaded.saves,
+            },
+            born: loaded.born,
+        }));
+        self.time = loaded.time;
         self.base = Some(loaded.id);
         self.parent = loaded.parent;
         self.source = header.source;

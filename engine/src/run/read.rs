@@ -1,6 +1,7 @@
 //! Reading a thread's state without running it.
 
 use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
 
 use superstep_channels::{Name, Write};
 use superstep_checkpoint::TaskId;
@@ -199,6 +200,7 @@ impl Run {
             checkpoint: self.base,
             parent: self.parent,
             source: self.base.map(|_| self.source),
+            time: self.base.and_then(|_| moment(self.time)),
             step: self.step,
             values,
             tasks: tasks.collect(),
@@ -245,4 +247,8 @@ impl Run {
             .map(|(at, write)| (name(*at), write.clone()))
             .collect()
     }
+}
+
+fn moment(time: u64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(time))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use superstep_channels::{Kind, Snapshots, Value, Write};
 use superstep_checkpoint::{
@@ -193,6 +194,7 @@ impl Run {
     ) -> Result<Option<Commit>, RunError> {
         let id = self.newest.map_or(CheckpointId(1), CheckpointId::next);
         let step = self.step + 1;
+        let time = now();
         let commit = match self.scope.saver {
             None => None,
             Some(_) if self.stores_at_exit() => {
@@ -206,6 +208,7 @@ impl Run {
                 let commit = Commit {
                     id,
                     parent: self.base,
+                    time,
                     header: self.header(source, step)?,
                     items: self.items()?,
                     tasks: self
@@ -223,6 +226,7 @@ impl Run {
             }
         };
         self.stored = true;
+        self.time = time;
         self.step = step;
         self.source = source;
         self.stand(0);
@@ -446,6 +450,12 @@ pub(super) fn stored_task(
         child: None,
         record: record.seal()?,
     })
+}
+
+/// The time, in milliseconds of Unix time.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// A channel's value in its frame.

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use superstep::channels::{Key, Name};
-use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Commit, Head, Header, Listed, Loaded, Place, SaveError, Seen, Size,
-    Source, StoredTask,
-};
+use superstep::checkpoint::conformance::{Call, Fault, Faults, Watch, Watched};
+use superstep::checkpoint::{CheckpointId, Checkpointer, Commit, Header, Place, Source};
 use superstep::prelude::*;
 use superstep::{Problem, Target};
 use tokio::sync::Barrier;
@@ -65,92 +63,30 @@ async fn a_command_at_an_input_that_is_due_applies_the_input_first() {
     assert_eq!(thread.history(100).await.unwrap().len(), before);
 }
 
-/// A store that can refuse commits, and can let two runs read a thread before either goes on.
-#[derive(Clone, Debug)]
-struct Rigged {
-    inner: MemoryCheckpointer,
-    refuses: bool,
-    meeting: Option<Arc<Barrier>>,
-}
+/// Lets two runs read a thread before either goes on.
+struct Meeting(Barrier);
 
 #[async_trait]
-impl Checkpointer for Rigged {
-    async fn load(
-        &self,
-        place: &Place,
-        at: Option<CheckpointId>,
-    ) -> Result<Option<Loaded>, SaveError> {
-        let loaded = self.inner.load(place, at).await;
-        if let Some(meeting) = &self.meeting {
-            meeting.wait().await;
+impl Watch for Meeting {
+    async fn after(&self, call: &Call) {
+        if let Call::Load(_) = call {
+            self.0.wait().await;
         }
-        loaded
-    }
-    async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
-        self.inner.head(place).await
-    }
-    async fn list(
-        &self,
-        place: &Place,
-        before: Option<CheckpointId>,
-        limit: usize,
-    ) -> Result<Vec<Listed>, SaveError> {
-        self.inner.list(place, before, limit).await
-    }
-    async fn tasks(&self, place: &Place, base: CheckpointId) -> Result<Vec<StoredTask>, SaveError> {
-        self.inner.tasks(place, base).await
-    }
-    async fn logs(
-        &self,
-        place: &Place,
-        id: CheckpointId,
-    ) -> Result<Vec<(String, Vec<u8>)>, SaveError> {
-        self.inner.logs(place, id).await
-    }
-    async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
-        match self.refuses {
-            true => Err(SaveError::Locked {
-                what: "the store".into(),
-            }),
-            false => self.inner.commit(place, commits).await,
-        }
-    }
-    async fn save_tasks(
-        &self,
-        place: &Place,
-        seen: Seen,
-        base: CheckpointId,
-        tasks: Vec<StoredTask>,
-    ) -> Result<(), SaveError> {
-        self.inner.save_tasks(place, seen, base, tasks).await
-    }
-    async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
-        self.inner.copy_thread(thread, to).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), SaveError> {
-        self.inner.delete_thread(thread).await
-    }
-    async fn size(&self, thread: &str) -> Result<Size, SaveError> {
-        self.inner.size(thread).await
     }
 }
 
 #[tokio::test]
 async fn what_is_not_stored_is_not_told() {
     let graph = linked(nodes(&["a"]), &["a"]).build().unwrap();
-    let thread = graph.thread(
-        &Rigged {
-            inner: MemoryCheckpointer::new(),
-            refuses: true,
-            meeting: None,
-        },
-        "t",
-    );
+    let refuses = Faults::new(|call: &Call, _| match call {
+        Call::Commit(..) => Fault::Fail,
+        _ => Fault::None,
+    });
+    let thread = graph.thread(&Watched::new(MemoryCheckpointer::new(), refuses), "t");
     let run = thread.start(log(&["in"]));
     let mut told = run.stream(Modes::VALUES | Modes::CHECKPOINTS | Modes::TASKS);
     assert!(told.next().await.is_none());
-    assert!(message(told.outcome().await).contains("the store is locked"));
+    assert!(message(told.outcome().await).contains("a call that was to fail failed"));
 }
 
 /// A store that holds one checkpoint with this header, which nobody of ours has written.
@@ -171,6 +107,7 @@ async fn forged(step: i64, next: &[&str]) -> MemoryCheckpointer {
     let commit = Commit {
         id: CheckpointId(1),
         parent: None,
+        time: 0,
         header: header.seal().unwrap(),
         items: Vec::new(),
         tasks: Vec::new(),
@@ -304,11 +241,7 @@ async fn of_two_who_answer_at_once_one_is_refused_and_no_answer_is_lost() {
     let store = MemoryCheckpointer::new();
     let asks = graph.thread(&store, "t").start(log(&[])).await.unwrap();
     let asks = asks.asks().to_vec();
-    let meeting = Rigged {
-        inner: store.clone(),
-        refuses: false,
-        meeting: Some(Arc::new(Barrier::new(2))),
-    };
+    let meeting = Watched::new(store.clone(), Meeting(Barrier::new(2)));
     let both = graph.thread(&meeting, "t");
     let (first, second) = tokio::join!(
         both.resume([asks[0].answer("one")]).into_future(),

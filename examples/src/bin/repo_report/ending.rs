@@ -99,8 +99,8 @@ pub(crate) async fn summary(
     let stored = format!(
         "{} bytes in {} checkpoints of {} graphs; the database has {} bytes on the disk",
         size.bytes(),
-        size.checkpoints,
-        size.namespaces,
+        size.checkpoints(),
+        size.namespaces(),
         place.database_bytes()
     );
     tell::result("stored", stored)

@@ -1,29 +1,28 @@
-//! The rules of the contract, one test each, run on every checkpointer.
+//! The rules of the contract, one function each.
 
 use std::collections::BTreeMap;
 
-use superstep_checkpoint::{
-    Channel, CheckpointId, Checkpointer, Commit, Item, Listed, Loaded, MemoryCheckpointer, Place,
-    Seen, Size, StoredTask, TaskId,
+use crate::{
+    Channel, CheckpointId, Checkpointer, Commit, Item, Kind, Listed, Loaded, Place, Seen, Share,
+    Size, StoredTask, TaskId,
 };
 
-/// Makes a module of tests per checkpointer, and a test per rule.
+/// Names the rules, and finds them by name.
 macro_rules! rules {
     ($($rule:ident)*) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $rule() {
-                super::$rule(&super::MemoryCheckpointer::new()).await;
-            })*
-        }
-        #[cfg(feature = "sqlite")]
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $rule() {
-                let folder = tempfile::tempdir().unwrap();
-                let path = folder.path().join("threads.db");
-                super::$rule(&superstep_checkpoint::SqliteCheckpointer::open(path).unwrap()).await;
-            })*
+        /// The names of the rules, in the order in which it pays to look at them.
+        pub const RULES: &[&str] = &[$(stringify!($rule)),*];
+
+        /// Panics if a new, empty checkpointer does not keep a rule.
+        ///
+        /// # Panics
+        ///
+        /// Also if there is no rule of that name.
+        pub async fn check(rule: &str, store: &impl Checkpointer) {
+            match rule {
+                $(stringify!($rule) => $rule(store).await,)*
+                _ => panic!("there is no rule `{rule}`"),
+            }
         }
     };
 }
@@ -56,6 +55,12 @@ rules! {
     a_copy_needs_a_thread_and_a_name_of_its_own
     hostile_names_are_just_names
     every_number_is_just_a_number
+    removed_checkpoints_leave_what_others_need
+    a_removed_fork_point_leaves_its_forks
+    ids_of_removed_checkpoints_are_not_given_again
+    removing_the_newest_is_noticed
+    places_come_in_order
+    what_is_exported_can_be_imported
 }
 
 fn id(id: u64) -> CheckpointId {
@@ -92,6 +97,7 @@ fn commit<const N: usize>(number: u64, parent: u64, items: [(&str, Item); N]) ->
     Commit {
         id: id(number),
         parent: (parent > 0).then_some(id(parent)),
+        time: number.wrapping_mul(1000),
         header: format!("header {number}").into(),
         items: items.map(|(name, item)| (name.to_owned(), item)).into(),
         tasks: vec![],
@@ -121,6 +127,16 @@ fn channel<const N: usize>(value: Option<(u64, &str)>, logs: [(u64, &str); N]) -
     }
 }
 
+fn share(namespace: &str, kind: Kind, channel: &str, count: u64, bytes: u64) -> Share {
+    Share {
+        namespace: namespace.to_owned(),
+        kind,
+        channel: channel.to_owned(),
+        count,
+        bytes,
+    }
+}
+
 async fn put<const N: usize>(store: &impl Checkpointer, commits: [Commit; N]) {
     store.commit(&root(), commits.into()).await.unwrap();
 }
@@ -136,8 +152,8 @@ fn named<const N: usize>(channels: [(&str, Channel); N]) -> BTreeMap<String, Cha
         .into()
 }
 
-/// Everything that can be read of a place.
-pub(crate) async fn everything(
+/// Everything that can be read of a place, but for what a copy of it need not have in common with it.
+pub async fn everything(
     store: &impl Checkpointer,
     place: &Place,
 ) -> (Vec<Listed>, Vec<Loaded>, Vec<Vec<StoredTask>>, Size) {
@@ -170,6 +186,7 @@ async fn a_commit_comes_back(store: &impl Checkpointer) {
     let expected = Loaded {
         id: id(1),
         parent: None,
+        time: 1000,
         newest: id(1),
         saves: 0,
         born: 0,
@@ -450,7 +467,7 @@ async fn of_a_channel_named_twice_the_last_counts(store: &impl Checkpointer) {
         channels_at(store, 1).await,
         named([("a", channel(None, [(1, "2")]))])
     );
-    assert_eq!(store.size("t").await.unwrap().item_bytes, 1);
+    assert_eq!(store.size("t").await.unwrap().bytes_of(Kind::Log), 1);
 }
 
 async fn tasks_wait_and_are_replaced(store: &impl Checkpointer) {
@@ -529,13 +546,12 @@ async fn tasks_can_wait_for_a_first_checkpoint(store: &impl Checkpointer) {
         .save_tasks(&root(), seen(0, 0), id(0), waiting.clone())
         .await
         .unwrap();
+    let head = store.head(&root()).await.unwrap();
+    assert_eq!(head.map(|head| head.seen), Some(seen(0, 1)));
     assert_eq!(store.load(&root(), None).await.unwrap(), None);
     assert_eq!(store.tasks(&root(), id(0)).await.unwrap(), waiting);
-    let size = Size {
-        task_bytes: 2,
-        ..Size::default()
-    };
-    assert_eq!(store.size("t").await.unwrap(), size);
+    let size = store.size("t").await.unwrap();
+    assert_eq!(size.shares, [share("", Kind::Task, "", 2, 2)]);
     let mut first = commit(1, 0, []);
     first.tasks = vec![task(1, 0, "a")];
     put(store, [first]).await;
@@ -584,12 +600,20 @@ async fn lists_run_backwards(store: &impl Checkpointer) {
         ],
     )
     .await;
-    let listed = |number: u64, parent: u64| Listed {
+    let listed = |number: u64, parent: u64, branch: u64, fork: u64| Listed {
         id: id(number),
         parent: (parent > 0).then_some(id(parent)),
+        time: number.wrapping_mul(1000),
+        branch: id(branch),
+        fork: (fork > 0).then_some(id(fork)),
         header: format!("header {number}").into(),
     };
-    let all = [listed(4, 3), listed(3, 1), listed(2, 1), listed(1, 0)];
+    let all = [
+        listed(4, 3, 3, 1),
+        listed(3, 1, 3, 1),
+        listed(2, 1, 1, 0),
+        listed(1, 0, 1, 0),
+    ];
     for (before, limit, expected) in [
         (None, usize::MAX, &all[..]),
         (None, 2, &all[..2]),
@@ -636,14 +660,17 @@ async fn sizes_add_up(store: &impl Checkpointer) {
         )
         .await
         .unwrap();
-    let expected = Size {
-        namespaces: 2,
-        checkpoints: 3,
-        header_bytes: 3 * 8,
-        item_bytes: 5 + 2 + 3 + 1 + 1,
-        task_bytes: 7 + 2,
-    };
-    assert_eq!(store.size("t").await.unwrap(), expected);
+    let expected = [
+        share("", Kind::Header, "", 2, 16),
+        share("", Kind::Value, "a", 1, 5),
+        share("", Kind::Value, "b", 1, 3),
+        share("", Kind::Log, "a", 1, 1),
+        share("", Kind::Log, "b", 1, 2),
+        share("", Kind::Task, "", 2, 9),
+        share("node:1", Kind::Header, "", 1, 8),
+        share("node:1", Kind::Value, "a", 1, 1),
+    ];
+    assert_eq!(store.size("t").await.unwrap().shares, expected);
 }
 
 async fn deleting_a_thread_leaves_the_others(store: &impl Checkpointer) {
@@ -726,7 +753,7 @@ async fn hostile_names_are_just_names(store: &impl Checkpointer) {
         );
     }
     for name in names {
-        assert_eq!(store.size(name).await.unwrap().namespaces, 10);
+        assert_eq!(store.size(name).await.unwrap().count_of(Kind::Header), 10);
     }
 }
 
@@ -831,4 +858,192 @@ async fn a_copy_needs_a_thread_and_a_name_of_its_own(store: &impl Checkpointer) 
         taken.to_string(),
         "thread `t` exists already: a copy needs a name of its own"
     );
+}
+
+/// 1-2-3-4 with 5-6 on 2, and 7 on 5.
+async fn put_a_tree(store: &impl Checkpointer) {
+    let mut third = commit(3, 2, [("log", log("3")), ("last", value("3"))]);
+    third.tasks = vec![task(3, 0, "ran")];
+    put(
+        store,
+        [
+            commit(1, 0, [("log", log("1")), ("last", value("1"))]),
+            commit(2, 1, [("log", snapshot("2", "12"))]),
+            third,
+            commit(4, 3, [("log", log("4")), ("gone", Item::Empty)]),
+            commit(5, 2, [("log", log("5"))]),
+            commit(6, 5, [("log", snapshot("6", "1256"))]),
+            commit(7, 5, [("log", log("7"))]),
+        ],
+    )
+    .await;
+    store
+        .save_tasks(&root(), seen(7, 0), id(3), vec![task(1, 0, "waits")])
+        .await
+        .unwrap();
+}
+
+async fn channels_of(store: &impl Checkpointer, ids: &[u64]) -> Vec<BTreeMap<String, Channel>> {
+    let mut all = Vec::new();
+    for at in ids {
+        all.push(channels_at(store, *at).await);
+    }
+    all
+}
+
+async fn removed_checkpoints_leave_what_others_need(store: &impl Checkpointer) {
+    put_a_tree(store).await;
+    store
+        .commit(&Place::root("other"), vec![commit(1, 0, [])])
+        .await
+        .unwrap();
+    let before = channels_of(store, &[4, 7]).await;
+    let gone = [1, 3, 5, 6, 99].map(id).to_vec();
+    store.remove(&root(), gone).await.unwrap();
+    let list = store.list(&root(), None, 9).await.unwrap();
+    assert_eq!(list.iter().map(|at| at.id.0).collect::<Vec<_>>(), [7, 4, 2]);
+    assert_eq!(channels_of(store, &[4, 7]).await, before);
+    assert_eq!(store.load(&root(), Some(id(3))).await.unwrap(), None);
+    // The tasks that made what is gone are gone, and those that waited there.
+    assert_eq!(store.tasks(&root(), id(2)).await.unwrap(), []);
+    assert_eq!(store.tasks(&root(), id(3)).await.unwrap(), []);
+    // Of the items: the snapshot at 2, the logs at 3, 4, 5 and 7, the values at 1 and 3, the emptiness.
+    let size = store.size("t").await.unwrap();
+    assert_eq!(
+        size.shares,
+        [
+            share("", Kind::Header, "", 3, 24),
+            share("", Kind::Value, "last", 2, 2),
+            share("", Kind::Value, "log", 1, 2),
+            share("", Kind::Log, "log", 5, 5),
+        ]
+    );
+    let other = store.list(&Place::root("other"), None, 9).await.unwrap();
+    assert_eq!(other.len(), 1);
+    // A removed checkpoint is nothing to build on.
+    let orphan = commit(8, 3, []);
+    let error = store.commit(&root(), vec![orphan]).await.unwrap_err();
+    assert_eq!(error.to_string(), "thread `t` has no checkpoint 3");
+    put(store, [commit(8, 4, [("log", log("8"))])]).await;
+    assert_eq!(
+        channels_at(store, 8).await["log"],
+        channel(Some((2, "12")), [(3, "3"), (4, "4"), (8, "8")])
+    );
+}
+
+async fn a_removed_fork_point_leaves_its_forks(store: &impl Checkpointer) {
+    put_a_tree(store).await;
+    let before = channels_of(store, &[7]).await;
+    let gone = [1, 2, 3, 4, 5, 6].map(id).to_vec();
+    store.remove(&root(), gone).await.unwrap();
+    assert_eq!(channels_of(store, &[7]).await, before);
+    let [listed] = &store.list(&root(), None, 9).await.unwrap()[..] else {
+        panic!("only 7 is left");
+    };
+    let way = store.way(&root(), id(7)).await.unwrap();
+    let way: Vec<_> = way.iter().map(|at| (at.branch.0, at.upto.0)).collect();
+    assert_eq!(way, [(7, 7), (5, 5), (1, 2)]);
+    assert_eq!((listed.parent, listed.branch), (Some(id(5)), id(7)));
+    assert_eq!(listed.fork, Some(id(5)));
+    // What was written at 2 is not needed, only the value there.
+    assert_eq!(store.logs(&root(), id(2)).await.unwrap(), []);
+    let size = store.size("t").await.unwrap();
+    assert_eq!(size.bytes_of(Kind::Log), 2);
+    assert_eq!(size.bytes_of(Kind::Value), 3);
+}
+
+async fn ids_of_removed_checkpoints_are_not_given_again(store: &impl Checkpointer) {
+    put(store, [commit(1, 0, []), commit(2, 1, [])]).await;
+    store.remove(&root(), vec![id(1), id(2)]).await.unwrap();
+    assert_eq!(store.load(&root(), None).await.unwrap(), None);
+    let head = store.head(&root()).await.unwrap().unwrap();
+    assert_eq!(head.seen.newest, id(2));
+    let error = store.commit(&root(), vec![commit(1, 0, [])]).await;
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "thread `t` was changed by another writer since it was read"
+    );
+    put(store, [commit(3, 0, [("a", value("3"))])]).await;
+    let loaded = store.load(&root(), None).await.unwrap().unwrap();
+    assert_eq!((loaded.id, loaded.newest), (id(3), id(3)));
+}
+
+async fn removing_the_newest_is_noticed(store: &impl Checkpointer) {
+    put(
+        store,
+        [commit(1, 0, []), commit(2, 1, []), commit(3, 2, [])],
+    )
+    .await;
+    let head = store.head(&root()).await.unwrap();
+    store.remove(&root(), vec![id(1)]).await.unwrap();
+    assert_eq!(store.head(&root()).await.unwrap(), head);
+    store.remove(&root(), vec![id(3)]).await.unwrap();
+    assert_ne!(store.head(&root()).await.unwrap(), head);
+    let loaded = store.load(&root(), None).await.unwrap().unwrap();
+    assert_eq!((loaded.id, loaded.newest), (id(2), id(3)));
+    // What goes on from there is a branch of its own.
+    put(store, [commit(4, 2, [("a", value("4"))])]).await;
+    let listed = store.list(&root(), None, 1).await.unwrap();
+    assert_eq!((listed[0].branch, listed[0].fork), (id(4), Some(id(2))));
+}
+
+async fn places_come_in_order(store: &impl Checkpointer) {
+    let nested = |thread: &str| Place {
+        namespace: "node:1".into(),
+        ..Place::root(thread)
+    };
+    let places = [
+        Place::root(""),
+        Place::root("T"),
+        Place::root("t"),
+        nested("t"),
+        Place::root("t2"),
+    ];
+    for place in places.iter().rev() {
+        store.commit(place, vec![commit(1, 0, [])]).await.unwrap();
+    }
+    assert_eq!(store.places(None, 99).await.unwrap(), places);
+    assert_eq!(store.places(None, 2).await.unwrap(), places[..2]);
+    for (at, place) in places.iter().enumerate() {
+        let after = store.places(Some(place), 2).await.unwrap();
+        assert_eq!(
+            after,
+            places[at + 1..].iter().take(2).cloned().collect::<Vec<_>>()
+        );
+    }
+}
+
+async fn what_is_exported_can_be_imported(store: &impl Checkpointer) {
+    put_a_tree(store).await;
+    let nested = Place {
+        namespace: "node:1".into(),
+        ..root()
+    };
+    store
+        .commit(&nested, vec![commit(1, 0, [("a", value("1"))])])
+        .await
+        .unwrap();
+    assert_eq!(store.export("nobody").await.unwrap(), None);
+    let stored = store.export("t").await.unwrap().unwrap();
+    let before = (
+        everything(store, &root()).await,
+        everything(store, &nested).await,
+    );
+    // Under its name it is what it was; under another it remembers the name.
+    let error = store.import("t", stored.clone()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "thread `t` exists already: a copy needs a name of its own"
+    );
+    store.import("u", stored.clone()).await.unwrap();
+    assert_eq!(store.export("u").await.unwrap().as_ref(), Some(&stored));
+    let copy = store.load(&Place::root("u"), None).await.unwrap().unwrap();
+    assert_eq!(copy.origin.as_deref(), Some("t"));
+    store.delete_thread("t").await.unwrap();
+    store.import("t", stored).await.unwrap();
+    let after = (
+        everything(store, &root()).await,
+        everything(store, &nested).await,
+    );
+    assert_eq!(after, before);
 }
