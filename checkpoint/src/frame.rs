@@ -4,17 +4,18 @@
 //! |---|---|
 //! | 2 | magic: `C5 53` |
 //! | 1 | version of this layout: 1 |
-//! | 1 | codec of the payload: 1 is bincode 2, standard configuration |
+//! | 1 | codec of the payload, see [`Codec`](crate::Codec); 1 is bincode 2, standard configuration |
 //! | any | the type's name, UTF-8 |
 //! | 1 | `FF`, which UTF-8 never contains |
-//! | the rest | payload |
+//! | 1 to 9 | the length of the payload, as bincode writes a `u64` |
+//! | as said | payload |
 //! | 4 | the low half of XXH3-64 over all bytes before, little endian |
 //!
 //! ```
 //! use superstep_checkpoint::frame;
 //!
 //! let bytes = frame::encode("Point", &(3u8, 4u8))?;
-//! assert_eq!(bytes.len(), 2 + 1 + 1 + 1 + "Point".len() + 2 + 4);
+//! assert_eq!(bytes.len(), 2 + 1 + 1 + "Point".len() + 1 + 1 + 2 + 4);
 //! assert_eq!(frame::decode::<(u8, u8)>(&bytes, "Point")?, (3, 4));
 //! let error = frame::decode::<(u8, u8)>(&bytes, "Line").unwrap_err();
 //! assert_eq!(error.to_string(), "expected a stored `Line`, found a `Point`");
@@ -30,7 +31,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: [u8; 2] = [0xC5, b'S'];
 const VERSION: u8 = 1;
-const BINCODE: u8 = 1;
+pub(crate) const BINCODE: u8 = 1;
+pub(crate) const ZSTD: u8 = 2;
+pub(crate) const AES_GCM: u8 = 3;
 const END_OF_NAME: u8 = 0xFF;
 
 /// No payload may claim more memory than this while it is read.
@@ -57,8 +60,8 @@ pub enum FrameError {
         /// The newest version this release reads.
         newest: u8,
     },
-    /// The payload was written by a codec that is not compiled in.
-    #[error("the frame's payload has codec {found}, known here is {BINCODE}")]
+    /// The payload was written by a codec that this reader was not given.
+    #[error("{}", unknown(*found))]
     UnknownCodec {
         /// The number of the codec.
         found: u8,
@@ -84,14 +87,54 @@ pub enum FrameError {
 
 /// Wraps an encoded value of the named type.
 pub fn seal(type_name: &str, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(type_name.len() + payload.len() + 9);
+    seal_coded(BINCODE, type_name, payload)
+}
+
+/// Wraps what a codec made of a frame.
+pub(crate) fn seal_coded(codec: u8, type_name: &str, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(type_name.len() + payload.len() + 18);
     bytes.extend(MAGIC);
-    bytes.extend([VERSION, BINCODE]);
+    bytes.extend([VERSION, codec]);
     bytes.extend(type_name.as_bytes());
     bytes.push(END_OF_NAME);
+    write_length(&mut bytes, payload.len());
     bytes.extend(payload);
     bytes.extend(checksum(&bytes));
     bytes
+}
+
+/// As bincode writes a `u64`: small numbers in one byte, others behind a byte that says how many follow.
+fn write_length(bytes: &mut Vec<u8>, length: usize) {
+    match length {
+        0..=250 => bytes.push(length as u8),
+        251..=0xFFFF => {
+            bytes.push(251);
+            bytes.extend((length as u16).to_le_bytes());
+        }
+        0x1_0000..=0xFFFF_FFFF => {
+            bytes.push(252);
+            bytes.extend((length as u32).to_le_bytes());
+        }
+        _ => {
+            bytes.push(253);
+            bytes.extend((length as u64).to_le_bytes());
+        }
+    }
+}
+
+/// The length that bytes begin with, and what comes after it.
+fn read_length(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (size, rest) = match first {
+        0..=250 => return Some((u64::from(first), rest)),
+        251 => rest.split_at_checked(2)?,
+        252 => rest.split_at_checked(4)?,
+        253 => rest.split_at_checked(8)?,
+        _ => return None,
+    };
+    let mut number = [0; 8];
+    number[..size.len()].copy_from_slice(size);
+    Some((u64::from_le_bytes(number), rest))
 }
 
 /// The payload of a frame, if it is intact and of the expected type.
@@ -150,9 +193,17 @@ pub(crate) fn used_up(left: usize, type_name: &str) -> Result<(), CodecError> {
     }
 }
 
-/// Splits a frame into the type's name and the payload.
-/// The version comes first, since it says where the rest stands; then the checksum, since nothing else is believed before it.
+/// Splits a frame of bincode into the type's name and the payload.
 fn parse(bytes: &[u8]) -> Result<(&str, &[u8]), FrameError> {
+    match parse_coded(bytes)? {
+        (BINCODE, name, payload) => Ok((name, payload)),
+        (found, ..) => Err(FrameError::UnknownCodec { found }),
+    }
+}
+
+/// Splits a frame into its codec, the type's name and the payload.
+/// The version comes first, since it says where the rest stands; then the checksum, since nothing else is believed before it.
+pub(crate) fn parse_coded(bytes: &[u8]) -> Result<(u8, &str, &[u8]), FrameError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(FrameError::NotAFrame)?;
     match rest.first() {
         Some(&VERSION) => {}
@@ -170,10 +221,13 @@ fn parse(bytes: &[u8]) -> Result<(&str, &[u8]), FrameError> {
     if *sum != checksum(body) {
         return Err(damaged("its checksum does not fit"));
     }
-    match body.get(3..) {
-        Some([BINCODE, named @ ..]) => split_name(named),
-        Some(&[found, ..]) => Err(FrameError::UnknownCodec { found }),
-        _ => Err(damaged("it is cut off")),
+    let Some([codec, named @ ..]) = body.get(3..) else {
+        return Err(damaged("it is cut off"));
+    };
+    let (name, rest) = split_name(named)?;
+    match read_length(rest) {
+        Some((length, payload)) if length == payload.len() as u64 => Ok((*codec, name, payload)),
+        _ => Err(damaged("it is not as long as it says")),
     }
 }
 
@@ -182,6 +236,17 @@ fn split_name(named: &[u8]) -> Result<(&str, &[u8]), FrameError> {
     let name = parts.next().and_then(|name| str::from_utf8(name).ok());
     name.zip(parts.next())
         .ok_or(damaged("the name of its type cannot be read"))
+}
+
+fn unknown(codec: u8) -> String {
+    let name = match codec {
+        ZSTD => " (zstd)",
+        AES_GCM => " (AES-GCM)",
+        _ => "",
+    };
+    format!(
+        "the frame's payload has codec {codec}{name}: read it through a checkpointer that knows it"
+    )
 }
 
 fn damaged(reason: &'static str) -> FrameError {
@@ -209,7 +274,7 @@ mod tests {
         let bytes = seal("u8", &[7]);
         assert_eq!(
             bytes,
-            with_checksum(vec![0xC5, 0x53, 1, 1, b'u', b'8', 0xFF, 7])
+            with_checksum(vec![0xC5, 0x53, 1, 1, b'u', b'8', 0xFF, 1, 7])
         );
         // Fixed: what a release has written stays readable.
         assert_eq!(bytes.split_last_chunk::<4>().unwrap().1, &[42, 5, 250, 28]);
@@ -237,8 +302,8 @@ mod tests {
                 "the frame is damaged: it is cut off",
             ),
             (
-                &with_checksum(vec![0xC5, 0x53, 1, 8, 0]),
-                "the frame's payload has codec 8, known here is 1",
+                &with_checksum(vec![0xC5, 0x53, 1, 2, 0xFF, 0]),
+                "the frame's payload has codec 2 (zstd): read it through a checkpointer that knows it",
             ),
         ];
         for (bytes, text) in cases {
@@ -258,6 +323,30 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 "the frame is damaged: the name of its type cannot be read"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_come_back_and_are_bincodes() {
+        for length in [0, 250, 251, 0xFFFF, 0x1_0000, 0xFFFF_FFFF, 0x1_0000_0000] {
+            let mut bytes = Vec::new();
+            write_length(&mut bytes, length);
+            let bincode = bincode::encode_to_vec(length as u64, config()).unwrap();
+            assert_eq!(bytes, bincode);
+            assert_eq!(read_length(&bytes), Some((length as u64, &[][..])));
+        }
+        assert_eq!(read_length(&[251, 1]), None);
+        assert_eq!(read_length(&[254]), None);
+    }
+
+    #[test]
+    fn a_frame_that_is_not_as_long_as_it_says_is_an_error() {
+        for length in [0, 2, 251, 255] {
+            let bytes = with_checksum(vec![0xC5, 0x53, 1, 1, 0xFF, length, 7]);
+            assert_eq!(
+                type_name(&bytes).unwrap_err().to_string(),
+                "the frame is damaged: it is not as long as it says"
             );
         }
     }

@@ -10,6 +10,7 @@
 //! the bytes are [`frame`]s: checked, versioned, and named after the type inside.
 
 mod cache;
+mod coded;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod frame;
@@ -25,6 +26,11 @@ mod sqlite;
 mod stored;
 
 pub use cache::{Cache, CacheKey, MemoryCache};
+#[cfg(feature = "zstd")]
+pub use coded::Zstd;
+#[cfg(feature = "encryption")]
+pub use coded::{AesGcm, KeyError};
+pub use coded::{Codec, Coded};
 pub use header::{Header, Source};
 pub use ids::{CheckpointId, Place, TaskId};
 pub use lineage::Stretch;
