@@ -23,6 +23,7 @@
 //! ```
 
 use std::fmt;
+use std::io::{self, Read};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -177,6 +178,35 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8], expected_type: &str) -> Result<
         bincode::serde::decode_from_slice(payload, config()).map_err(failed(expected_type))?;
     used_up(payload.len() - used, expected_type)?;
     Ok(value)
+}
+
+/// The next frame of a stream of frames, as it stands there; nothing at the end of the stream.
+/// Only as much memory is taken as bytes come in.
+pub(crate) fn read_from(from: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let mut more = |bytes: &mut Vec<u8>, count: u64| {
+        let read = from.take(count).read_to_end(bytes)?;
+        Ok::<_, io::Error>(read as u64 == count)
+    };
+    // Up to the end of the name; then the length, byte by byte. What is cut off is found to be so when it is parsed.
+    while bytes.last() != Some(&END_OF_NAME) || bytes.len() < 5 {
+        if !more(&mut bytes, 1)? {
+            return Ok((!bytes.is_empty()).then_some(bytes));
+        }
+    }
+    let named = bytes.len();
+    loop {
+        if !more(&mut bytes, 1)? {
+            return Ok(Some(bytes));
+        }
+        if let Some((length, _)) = read_length(&bytes[named..]) {
+            more(&mut bytes, length.saturating_add(4))?;
+            return Ok(Some(bytes));
+        }
+        if bytes.len() > named + 9 {
+            return Ok(Some(bytes));
+        }
+    }
 }
 
 pub(crate) fn failed<E: fmt::Display>(type_name: &str) -> impl Fn(E) -> CodecError {

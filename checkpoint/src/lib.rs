@@ -19,11 +19,13 @@ mod ids;
 mod lineage;
 mod log;
 mod memory;
+mod nested;
 mod saver;
 mod size;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stored;
+mod upkeep;
 
 pub use cache::{Cache, CacheKey, MemoryCache};
 #[cfg(feature = "zstd")]
@@ -36,6 +38,7 @@ pub use ids::{CheckpointId, Place, TaskId};
 pub use lineage::Stretch;
 pub use log::{decode_log, decode_value, encode_log};
 pub use memory::MemoryCheckpointer;
+pub use nested::{Relation, relation};
 pub use saver::{
     Channel, Checkpointer, Commit, Head, Item, Listed, Loaded, SaveError, Seen, StoredTask,
 };
@@ -43,3 +46,7 @@ pub use size::{Kind, Share, Size};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteCheckpointer;
 pub use stored::{StoredCheckpoint, StoredPlace, StoredThread};
+pub use upkeep::{
+    ArchiveError, Finding, Plan, Prune, delete_runs, find, read_archive, threads, verify,
+    write_archive,
+};

@@ -12,3 +12,4 @@ mod conformance;
 mod model;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod upkeep;

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures::future::BoxFuture;
 use superstep_channels::Type;
-use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Listed, Place, Source, Stretch};
+use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Place, Relation, relation};
 use tracing::Instrument as _;
 
 use crate::context::{Context, Parked, Scope};
@@ -113,13 +113,7 @@ async fn from(
     let mut before = None;
     while let Some(listed) = saver.list(place, before, 1).await?.pop() {
         before = Some(listed.id);
-        let header = Header::open(&listed.header).map_err(|error| RunError::Stored {
-            what: format!(
-                "the header of checkpoint {} cannot be read ({place})",
-                listed.id
-            ),
-            source: error.into(),
-        })?;
+        let header = listed.open(place)?;
         match header.task == scope.task {
             true if !scope.replays => return Ok(From::Newest),
             // What the task itself did is what is to be done anew.
@@ -134,82 +128,21 @@ async fn from(
     Ok(From::Input(None))
 }
 
-/// Whether what a task of the graph around left is part of that graph's history up to where it stands now:
-/// whether the checkpoint that came of the task's superstep is on its way.
+/// Whether what a task of the graph around left is part of that graph's history up to where it stands now.
 async fn is_on_the_way(
     saver: &dyn Checkpointer,
     around: &Place,
     scope: &Scope,
     left: &Header,
 ) -> Result<bool, RunError> {
-    let (Some((_, made_on)), Some((_, now))) = (left.parents.last(), scope.parents.last()) else {
+    let (Some(_), Some((_, now))) = (left.parents.last(), scope.parents.last()) else {
         // Neither stands in a graph that is stored.
         return Ok(left.parents.is_empty() == scope.parents.is_empty());
     };
-    if made_on == now {
-        return Ok(!scope.replays);
-    }
-    let Some(child) = child_on_the_way(saver, around, *made_on, *now).await? else {
-        return Ok(false);
-    };
-    let listed = saver.list(around, Some(child.next()), 1).await?.pop();
-    let Some(listed) = listed.filter(|found| found.id == child) else {
-        // It was pruned: then what led elsewhere was pruned as well.
-        return Ok(true);
-    };
-    let source = open_header(&listed, around)?.source;
-    let Some((task, _)) = left.task else {
-        return Ok(false);
-    };
-    if let Source::Fork | Source::Update = source {
-        return Ok(false);
-    }
-    let tasks = saver.tasks(around, *made_on).await?;
-    let mut led_there = tasks.iter().filter(|task| task.child == Some(child));
-    // Of the tasks of a run that was stored at its end only the input is known; whatever else it did led there.
-    let unknown = led_there.clone().next().is_none();
-    Ok(unknown || led_there.any(|known| known.id == task))
-}
-
-/// The child of one checkpoint on the way to another; nothing if it does not lie there.
-async fn child_on_the_way(
-    saver: &dyn Checkpointer,
-    around: &Place,
-    made_on: CheckpointId,
-    now: CheckpointId,
-) -> Result<Option<CheckpointId>, RunError> {
-    let mut way = saver.way(around, now).await?.into_iter();
-    // Where what was passed so far begins.
-    let mut after = now;
-    while let Some(Stretch { branch, upto }) = way.next() {
-        if upto == made_on {
-            return Ok((after > made_on).then_some(after));
-        }
-        if (branch..upto).contains(&made_on) {
-            return Ok(Some(made_on.next()));
-        }
-        after = branch;
-        let first = saver.list(around, Some(branch.next()), 1).await?.pop();
-        if let Some(first) = first.filter(|found| found.id == branch)
-            && let Some(copied) = open_header(&first, around)?.copy_of
-        {
-            // A copy stands for what it is a copy of, as long as that is there.
-            let copied = saver.way(around, copied).await?;
-            if !copied.is_empty() {
-                way = copied.into_iter();
-            }
-        }
-    }
-    Ok(None)
-}
-
-fn open_header(listed: &Listed, place: &Place) -> Result<Header, RunError> {
-    Header::open(&listed.header).map_err(|error| RunError::Stored {
-        what: format!(
-            "the header of checkpoint {} cannot be read ({place})",
-            listed.id
-        ),
-        source: error.into(),
+    Ok(match relation(saver, around, *now, left).await? {
+        Relation::Before => true,
+        Relation::On => !scope.replays,
+        Relation::Beside(_) | Relation::Apart => false,
     })
 }
 

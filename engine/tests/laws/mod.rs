@@ -11,8 +11,8 @@ use proptest::test_runner::TestCaseResult;
 use serde_json::{Value as JsonValue, json};
 use superstep::channels::{Json, Name};
 use superstep::checkpoint::{
-    CheckpointId, Checkpointer, Listed, Loaded, Place, Size, Source, SqliteCheckpointer,
-    StoredTask, TaskId,
+    CheckpointId, Checkpointer, Listed, Loaded, Place, Prune, Size, Source, SqliteCheckpointer,
+    StoredTask, TaskId, verify,
 };
 use superstep::prelude::*;
 use superstep::{Durability, Failure, RunBuilder, Snapshot, TaskError, Thread};
@@ -447,10 +447,115 @@ proptest! {
     }
 
     #[test]
+    fn a_handle_that_stays_open_is_as_good_as_a_new_one(world in world(), turns in 1..4usize) {
+        block_on(an_open_handle_is_as_good_as_a_new_one(&world, turns))?;
+    }
+
+    #[test]
+    fn a_pruned_thread_goes_on_as_before(world in world(), prune in prune(), forks in forks()) {
+        let new = |_| MemoryCheckpointer::new();
+        block_on(pruned_goes_on_as_before(&world, prune, &forks, new(0), new))?;
+    }
+
+    #[test]
     fn a_fork_changes_no_other_branch(world in world(), forks in forks()) {
         let saver = MemoryCheckpointer::new();
         block_on(forks_leave_the_rest_alone(&world, || saver.clone(), &forks))?;
     }
+}
+
+/// Two turns on a thread that is opened anew for each run, and on a handle that stays open.
+async fn an_open_handle_is_as_good_as_a_new_one(world: &World, turns: usize) -> TestCaseResult {
+    let (kept, anew) = (MemoryCheckpointer::new(), MemoryCheckpointer::new());
+    let handle = open(world, &kept);
+    for turn in 0..turns {
+        let text = format!("turn {turn}");
+        let (mut run, mut again) = (handle.start(input(&text)), None);
+        let (kept, anew) = loop {
+            let fresh = open(world, &anew);
+            let other = match &again {
+                None => fresh.start(input(&text)),
+                Some(answers) => fresh.resume(Vec::clone(answers)),
+            };
+            match (run.await, other.await) {
+                (Ok(Outcome::Paused(asks)), Ok(Outcome::Paused(same))) => {
+                    prop_assert_eq!(&asks, &same);
+                    let given = answers(&asks, None);
+                    run = handle.resume(given.clone());
+                    again = Some(given);
+                }
+                ended => break ended,
+            }
+        };
+        let end = |ended: Result<Outcome<Json>, RunError>| match ended {
+            Ok(outcome) => Ok(outcome.done().map(|Json(state)| state)),
+            Err(error) => Err(error.to_string()),
+        };
+        prop_assert_eq!(end(kept), end(anew));
+    }
+    let (kept, anew) = (dump(&kept).await, dump(&anew).await);
+    prop_assert_eq!(without_records(kept.0), without_records(anew.0));
+    Ok(())
+}
+
+/// What is left after old checkpoints were removed is what it was, and goes on from there as before.
+async fn pruned_goes_on_as_before<C: Checkpointer + Clone + 'static>(
+    world: &World,
+    prune: Prune,
+    forks: &[(prop::sample::Index, Fork)],
+    whole: C,
+    pruned: impl Fn(usize) -> C,
+) -> TestCaseResult {
+    forks_leave_the_rest_alone(world, || whole.clone(), forks).await?;
+    let stored = whole.export("t").await.unwrap().unwrap();
+    let copy = async |saver: C| {
+        saver.import("t", stored.clone()).await.unwrap();
+        saver
+    };
+    let first = copy(pruned(0)).await;
+    let plan = prune.plan(&first, "t").await.unwrap();
+    plan.clone().carry_out(&first).await.unwrap();
+    prop_assert_eq!(verify(&first, "t").await.unwrap(), vec![]);
+    let left = first
+        .list(&Place::root("t"), None, usize::MAX >> 1)
+        .await
+        .unwrap();
+    for (at, listed) in left.iter().enumerate() {
+        let at = 2 * at + 1;
+        let (thin, full) = (copy(pruned(at)).await, copy(pruned(at + 1)).await);
+        plan.clone().carry_out(&thin).await.unwrap();
+        let shown = async |saver: &C| {
+            let state = open(world, saver).at(listed.id).state().await.unwrap();
+            let next: Vec<_> = state.next().map(ToString::to_string).collect();
+            (state.values.json().unwrap(), next)
+        };
+        prop_assert_eq!(shown(&thin).await, shown(&full).await);
+        let replay = async |saver: &C| {
+            let reopen = || (world.clone(), saver.clone());
+            let end = play(reopen, Durability::Sync, &[], |thread| {
+                thread.at(listed.id).proceed()
+            });
+            let end = end.await;
+            let more = play(reopen, Durability::Sync, &[], |thread| {
+                thread.start(input("more"))
+            });
+            (end, more.await)
+        };
+        prop_assert_eq!(
+            replay(&thin).await,
+            replay(&full).await,
+            "from {}",
+            listed.id
+        );
+    }
+    Ok(())
+}
+
+fn prune() -> impl Strategy<Value = Prune> {
+    (1..4usize, any::<bool>()).prop_map(|(last, heads)| match heads {
+        true => Prune::keep_last(last).keep_heads(),
+        false => Prune::keep_last(last),
+    })
 }
 
 /// A run to which this and that happens ends as one to which nothing does. If it stores each superstep, it also stores the same.
@@ -495,6 +600,8 @@ proptest! {
         block_on(async {
             live_is_reloaded(&world, sqlite("live"), || sqlite("live")).await?;
             forks_leave_the_rest_alone(&world, || sqlite("forks"), &forks).await?;
+            let copy = |number: usize| sqlite(&format!("pruned {number}"));
+            pruned_goes_on_as_before(&world, Prune::keep_last(2), &forks[..1], sqlite("whole"), copy).await?;
             disturbed_is_undisturbed(&world, durability, &mishaps, || sqlite("rough")).await
         })?;
     }
