@@ -53,9 +53,9 @@ where
     }
 }
 
-/// The usual reducer of a list: the update's items go to the end.
-pub fn append<T>(list: &mut Vec<T>, mut items: Vec<T>) {
-    list.append(&mut items);
+/// The usual reducer of a list ([`List`](crate::List), `Vec`): the update's items go to the end. Of a map, they replace those of their keys.
+pub fn append<L: Extend<L::Item> + IntoIterator>(list: &mut L, items: L) {
+    list.extend(items);
 }
 
 /// A [`Fold`] whose types are known at run time only.

@@ -280,5 +280,5 @@ impl Kind {
 
 /// The declaration of a topic of `T`.
 pub(crate) fn topic_of<T: Data>(name: Name) -> ChannelSpec {
-    ChannelSpec::topic::<Vec<T>, Vec<T>>(name, append::<T>)
+    ChannelSpec::topic::<Vec<T>, Vec<T>>(name, append)
 }

@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_log_of_another_type_is_refused() {
         let log = encode_log("u32", &[vec![plain(7)]]).unwrap();
-        let texts = ChannelSpec::reduce::<Vec<String>, Vec<String>>("texts", append::<String>);
+        let texts = ChannelSpec::reduce::<Vec<String>, Vec<String>>("texts", append);
         let error = decode_log(&log, &texts).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -141,7 +141,7 @@ pub use update::Update;
 
 /// What a file that defines a graph imports.
 pub mod prelude {
-    pub use crate::channels::{ChannelSpec, Json, Key, Snapshots, append};
+    pub use crate::channels::{ChannelSpec, Json, Key, List, Snapshots, append};
     pub use crate::checkpoint::MemoryCheckpointer;
     pub use crate::{
         Answer, Ask, Context, Event, Graph, Modes, Node, NodeResult, Outcome, Payload, RunError,

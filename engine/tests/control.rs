@@ -21,10 +21,7 @@ fn logged(text: &str) -> Update {
 }
 
 fn builder() -> superstep::GraphBuilder<Json> {
-    Graph::<Json>::builder().channel(ChannelSpec::reduce::<Vec<String>, _>(
-        "log",
-        append::<String>,
-    ))
+    Graph::<Json>::builder().channel(ChannelSpec::reduce::<Vec<String>, _>("log", append))
 }
 
 /// A node that notes that it began, and never ends unless it is released.

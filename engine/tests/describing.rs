@@ -16,7 +16,7 @@ fn nothing() -> superstep::GraphBuilder<Json> {
     [A, B, C, D, PART].into_iter().fold(
         Graph::<Json>::builder()
             .channel(
-                ChannelSpec::reduce::<Vec<String>, _>("log", append::<String>)
+                ChannelSpec::reduce::<Vec<String>, _>("log", append)
                     .schema(json!({ "type": "array" })),
             )
             .channel(ChannelSpec::last::<Json>("x")),
@@ -198,10 +198,7 @@ async fn it_is_explained_why_a_node_ran() {
     let log =
         |text: &'static str| Update::new().put_value("log", Value::new(vec![text.to_owned()]));
     let graph = Graph::<Json>::builder()
-        .channel(
-            ChannelSpec::reduce::<Vec<String>, _>("log", append::<String>)
-                .as_delta(Snapshots::Every(9)),
-        )
+        .channel(ChannelSpec::reduce::<Vec<String>, _>("log", append).as_delta(Snapshots::Every(9)))
         .node(A, move |_: Json, _: Context| async move {
             Ok(log("a")
                 .goto(D)

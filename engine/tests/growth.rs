@@ -11,10 +11,7 @@ fn graph(others: usize, until: i64) -> Graph<Json> {
     let count = Node::<Json>::new("count");
     let mut builder = Graph::<Json>::builder()
         .channel(ChannelSpec::last::<Json>("n"))
-        .channel(
-            ChannelSpec::reduce::<Vec<String>, _>("lines", append::<String>)
-                .as_delta(Snapshots::Never),
-        )
+        .channel(ChannelSpec::reduce::<Vec<String>, _>("lines", append).as_delta(Snapshots::Never))
         .node_reading(
             count.clone(),
             ["n"],

@@ -15,10 +15,7 @@ use superstep::{NodeError, Policy, Retry, Routine};
 const A: Node<Json> = Node::new("a");
 
 fn builder() -> superstep::GraphBuilder<Json> {
-    Graph::<Json>::builder().channel(ChannelSpec::reduce::<Vec<String>, _>(
-        "log",
-        append::<String>,
-    ))
+    Graph::<Json>::builder().channel(ChannelSpec::reduce::<Vec<String>, _>("log", append))
 }
 
 fn logged(text: &str) -> Update {

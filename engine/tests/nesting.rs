@@ -17,10 +17,7 @@ const ASK: Node<Json> = Node::new("ask");
 
 fn builder() -> superstep::GraphBuilder<Json> {
     Graph::<Json>::builder()
-        .channel(ChannelSpec::reduce::<Vec<String>, _>(
-            "log",
-            append::<String>,
-        ))
+        .channel(ChannelSpec::reduce::<Vec<String>, _>("log", append))
         .channel(ChannelSpec::last::<Json>("in"))
 }
 
@@ -37,10 +34,7 @@ fn inner(nesting: Nesting, runs: &Arc<AtomicUsize>) -> Graph<Json> {
     let counted = Arc::clone(runs);
     builder()
         .named("inner", 1)
-        .channel(ChannelSpec::reduce::<Vec<String>, _>(
-            "kept",
-            append::<String>,
-        ))
+        .channel(ChannelSpec::reduce::<Vec<String>, _>("kept", append))
         .node(FIRST, move |Json(state): Json, _: Context| {
             counted.fetch_add(1, Ordering::SeqCst);
             async move {

@@ -23,10 +23,7 @@ fn logged(text: &str) -> Update {
 }
 
 fn builder() -> superstep::GraphBuilder<Json> {
-    Graph::<Json>::builder().channel(ChannelSpec::reduce::<Vec<String>, _>(
-        "log",
-        append::<String>,
-    ))
+    Graph::<Json>::builder().channel(ChannelSpec::reduce::<Vec<String>, _>("log", append))
 }
 
 fn second(seconds: u64) -> Duration {

@@ -20,8 +20,7 @@ fn graph() -> Graph<Json> {
     };
     Graph::<Json>::builder()
         .channel(
-            ChannelSpec::reduce::<Vec<String>, _>("log", append::<String>)
-                .as_delta(Snapshots::Every(1000)),
+            ChannelSpec::reduce::<Vec<String>, _>("log", append).as_delta(Snapshots::Every(1000)),
         )
         .channel(ChannelSpec::last::<Json>("x"))
         .node(A, note)
@@ -189,10 +188,7 @@ async fn supersteps_of_updates_are_stored_together() {
 async fn what_finished_is_applied_and_what_did_not_is_dropped() {
     let saver = MemoryCheckpointer::new();
     let graph = Graph::<Json>::builder()
-        .channel(ChannelSpec::reduce::<Vec<String>, _>(
-            "log",
-            append::<String>,
-        ))
+        .channel(ChannelSpec::reduce::<Vec<String>, _>("log", append))
         .node(A, |_: Json, _: Context| async { Ok(logged("a")) })
         .node(B, |_: Json, cx: Context| async move {
             let never: String = cx.interrupt("b?").await;

@@ -527,7 +527,7 @@ mod tests {
              let one node write it, or give it a reducer"
         );
 
-        let open = graph(ChannelSpec::reduce("winner", append::<String>), &ran);
+        let open = graph(ChannelSpec::reduce("winner", append::<Vec<String>>), &ran);
         let outcome = open.thread(&saver, "t").proceed().await.unwrap();
         let expected = json!({ "log": ["a", "b"], "winner": ["a", "b"] });
         assert_eq!(outcome.done(), Some(Json(expected)));

@@ -97,7 +97,7 @@ impl Cell {
             Cell::Any => ChannelSpec::any::<Json>(name),
             Cell::Ephemeral => ChannelSpec::ephemeral::<Json>(name).unguarded(),
             Cell::Untracked => ChannelSpec::untracked::<Json>(name).unguarded(),
-            Cell::Topic => ChannelSpec::topic::<Vec<String>, _>(name, append::<String>),
+            Cell::Topic => ChannelSpec::topic::<Vec<String>, _>(name, append),
             Cell::First => {
                 ChannelSpec::reduce_from_first::<String>(name, |all: &mut String, one: String| {
                     all.push_str(&one);
@@ -105,8 +105,9 @@ impl Cell {
             }
             Cell::Every => ChannelSpec::reduce::<Vec<String>, String>(name, Vec::push)
                 .as_delta(Snapshots::Every(2)),
-            Cell::Amortised => ChannelSpec::reduce::<Vec<String>, _>(name, append::<String>)
-                .as_delta(Snapshots::Amortised),
+            Cell::Amortised => {
+                ChannelSpec::reduce::<Vec<String>, _>(name, append).as_delta(Snapshots::Amortised)
+            }
         }
     }
 
