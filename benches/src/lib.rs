@@ -7,10 +7,12 @@ mod chain;
 mod fan_out;
 mod run;
 mod tally;
+mod text;
 mod wide;
 
 pub use chain::Chain;
 pub use fan_out::FanOut;
-pub use run::{Bench, Driver, Error, Saver};
+pub use run::{Bench, Driver, Error, Saver, processor_us};
 pub use tally::Tally;
+pub use text::text;
 pub use wide::Wide;

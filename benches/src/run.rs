@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use superstep::checkpoint::{Checkpointer, MemoryCheckpointer};
 use superstep::{Graph, State, Thread};
 use superstep_checkpoint::SqliteCheckpointer;
@@ -25,6 +26,12 @@ pub trait Bench {
 
     /// How many supersteps a run takes, the input not counted.
     fn supersteps(&self) -> u64;
+}
+
+/// The processor time of all threads of this process so far, in microseconds.
+pub fn processor_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
 /// Where a run keeps its checkpoints.

@@ -21,6 +21,7 @@ mod log;
 mod memory;
 mod nested;
 mod saver;
+mod shared;
 mod size;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -95,6 +95,9 @@ pub enum Problem {
     /// A conversion for something that is not there.
     #[error("the migration converts what is stored of `{0}`, which the graph does not have")]
     LostConversion(Name),
+    /// A channel that cannot be stored as its writes.
+    #[error("`{0}` is to be stored as its writes, but is no channel that folds")]
+    NoFold(Name),
     /// A node, input or output that names a channel nobody declared.
     #[error("`{user}` uses channel `{channel}`, which is not declared")]
     UnknownChannel {

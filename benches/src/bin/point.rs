@@ -5,9 +5,8 @@
 
 use std::process::ExitCode;
 
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use superstep_benches::{Bench, Chain, Driver, Error, FanOut, Saver, Tally, Wide};
+use superstep_benches::{Bench, Chain, Driver, Error, FanOut, Saver, Tally, Wide, processor_us};
 
 const USAGE: &str = "usage: point loop|fan_out|chain|wide SIZE [none|memory|sqlite [RUNS]]";
 
@@ -57,11 +56,6 @@ fn measure(bench: impl Bench, saver: &str, runs: usize) -> Result<[f64; 2], Erro
         cpu.push(processor_us() - before);
     }
     Ok([median(cpu), median(wall)])
-}
-
-fn processor_us() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {

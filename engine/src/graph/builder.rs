@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use superstep_channels::{ChannelSpec, Name};
+use superstep_channels::{ChannelSpec, Name, Snapshots};
 
 use super::compile::compile;
 use super::{Branch, Core, Graph};
@@ -31,6 +31,8 @@ pub(super) struct Description {
     /// What the graph's state type reads.
     pub(super) state: Schema,
     pub(super) channels: Vec<ChannelSpec>,
+    /// Channels that are stored as their writes, however they were declared.
+    pub(super) deltas: Vec<(Name, Snapshots)>,
     pub(super) input: Option<Vec<Name>>,
     pub(super) output: Option<Vec<Name>>,
     pub(super) nesting: Nesting,
@@ -83,6 +85,7 @@ impl<S: State> GraphBuilder<S> {
             version: 1,
             state: S::schema(),
             channels: Vec::new(),
+            deltas: Vec::new(),
             input: None,
             output: None,
             nesting: Nesting::PerCall,
@@ -122,6 +125,14 @@ impl<S: State> GraphBuilder<S> {
     #[must_use]
     pub fn channel(mut self, spec: ChannelSpec) -> Self {
         self.described.channels.push(spec);
+        self
+    }
+
+    /// Stores a channel that folds as its writes, and whole when this policy says so, however it was declared. What is stored already
+    /// stays readable either way.
+    #[must_use]
+    pub fn as_delta(mut self, channel: impl Into<Name>, snapshots: Snapshots) -> Self {
+        self.described.deltas.push((channel.into(), snapshots));
         self
     }
 

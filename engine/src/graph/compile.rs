@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use superstep_channels::{ChannelSpec, Conversions, Name};
+use superstep_channels::{ChannelSpec, Conversions, Kind, Name, Snapshots};
 
 use super::builder::{Declared, Description, Note};
 use super::{ChannelIx, ChannelSet, Core, Exits, FormerNames, Join, NodeDef, NodeIx, Proofs};
@@ -18,6 +18,7 @@ pub(super) fn compile(described: Description) -> Result<Core, BuildError> {
     let mut problems = Vec::new();
     let node_at = index_nodes(&described, &mut problems);
     let mut channels = Channels::merge(&described, &mut problems);
+    channels.as_deltas(&described.deltas, &mut problems);
     channels.convert(&described.migration, &mut problems);
     let wiring = Wiring::connect(&described, &node_at, &mut problems);
     let core = assemble(described, node_at, channels, wiring, &mut problems);
@@ -105,6 +106,19 @@ impl Channels {
                 }
                 self.at.insert(name, self.specs.len());
                 self.specs.push(spec);
+            }
+        }
+    }
+
+    /// Has channels stored as their writes.
+    fn as_deltas(&mut self, deltas: &[(Name, Snapshots)], problems: &mut Vec<Problem>) {
+        for (name, snapshots) in deltas {
+            let spec = self.at.get(name).and_then(|&at| self.specs.get_mut(at));
+            let folds =
+                |spec: &&mut ChannelSpec| matches!(spec.kind(), Kind::Reduce | Kind::Delta(_));
+            match spec.filter(folds) {
+                Some(spec) => *spec = spec.clone().as_delta(*snapshots),
+                None => problems.push(Problem::NoFold(name.clone())),
             }
         }
     }
