@@ -43,7 +43,7 @@ impl Conversions {
     ) -> Self {
         let convert = move |value: Value| match value.take::<A>() {
             Ok(old) => Ok(Value::new(convert(old))),
-            Err(other) => Err(wrong(Type::of::<A>(), &other.type_of().name())),
+            Err(other) => Err(wrong(Type::of::<A>(), other.type_of().name())),
         };
         self.0.push(Conversion {
             from: Type::of::<A>(),
@@ -77,7 +77,7 @@ impl Conversions {
                 return Ok(value);
             }
             let name = value.type_of().name();
-            let next = self.of(&name).ok_or_else(|| wrong(wanted, &name))?;
+            let next = self.of(name).ok_or_else(|| wrong(wanted, name))?;
             value = (next.convert)(value)?;
         }
         Err(wrong(wanted, stored))
@@ -90,7 +90,7 @@ impl Conversions {
 
 fn wrong(wanted: Type, found: &str) -> CodecError {
     CodecError {
-        type_name: wanted.name(),
+        type_name: wanted.name().to_owned(),
         reason: format!("what is stored is a `{found}`, and no conversion leads from there"),
     }
 }
@@ -108,7 +108,7 @@ mod tests {
 
     fn read(conversions: &Conversions, stored: Value, wanted: Type) -> Result<Value, CodecError> {
         let name = stored.type_of().name();
-        conversions.read(&name, &stored.encode().unwrap(), wanted)
+        conversions.read(name, &stored.encode().unwrap(), wanted)
     }
 
     #[test]

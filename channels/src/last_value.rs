@@ -57,7 +57,7 @@ pub(crate) fn check_type(name: &Name, expected: Type, value: &Value) -> Result<(
     }
     Err(WriteError::WrongType {
         channel: name.clone(),
-        expected: expected.name(),
-        found: found.name(),
+        expected: expected.name().to_owned(),
+        found: found.name().to_owned(),
     })
 }

@@ -1,8 +1,9 @@
 //! A value of any serializable type behind one pointer.
 
 use std::any::{Any, TypeId, type_name};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -170,8 +171,8 @@ impl Type {
 
     /// The name without module paths, as it stands in stored frames: `Vec<Message>`.
     /// Moving a type to another module keeps old checkpoints readable; renaming it does not.
-    pub fn name(&self) -> String {
-        short_name((self.full_name)())
+    pub fn name(&self) -> &'static str {
+        known_name((self.full_name)())
     }
 
     /// Reads [`Value::encode`]'s bytes back; all of them must be used up.
@@ -195,7 +196,7 @@ impl Eq for Type {}
 
 impl fmt::Debug for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
+        f.write_str(self.name())
     }
 }
 
@@ -215,6 +216,20 @@ fn from_json<T: Data>(json: serde_json::Value) -> Result<Value, CodecError> {
     serde_json::from_value::<T>(json)
         .map(Value::new)
         .map_err(failed::<T>)
+}
+
+/// The short form of a type's name. It is asked for with every value that is read, so it is made once: there are only so many types.
+fn known_name(full: &'static str) -> &'static str {
+    static KNOWN: RwLock<BTreeMap<(usize, usize), &str>> = RwLock::new(BTreeMap::new());
+    let at = (full.as_ptr().addr(), full.len());
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(short) = known.get(&at) {
+        return short;
+    }
+    drop(known);
+    let short: &'static str = short_name(full).leak();
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    known.entry(at).or_insert(short)
 }
 
 /// Strips module paths: `alloc::vec::Vec<my::Message>` becomes `Vec<Message>`.

@@ -29,14 +29,14 @@ fn encode_write(write: &Write) -> Result<(bool, Vec<u8>), CodecError> {
     let bytes = write.value().encode()?;
     Ok(match write {
         Write::Plain(_) => (false, bytes),
-        Write::Overwrite(value) => (true, frame::seal(&value.type_of().name(), &bytes)),
+        Write::Overwrite(value) => (true, frame::seal(value.type_of().name(), &bytes)),
     })
 }
 
 /// Reads the batches of [`encode_log`] back, as the types that the channel has now.
 pub fn decode_log(bytes: &[u8], spec: &ChannelSpec) -> Result<Vec<Vec<Write>>, FrameError> {
     let expected = spec.update_type().name();
-    let (stored, payload) = frame::open_as(bytes, &expected, |stored| spec.reads_update(stored))?;
+    let (stored, payload) = frame::open_as(bytes, expected, |stored| spec.reads_update(stored))?;
     let mut reader = Reader {
         rest: payload,
         type_name: stored,
@@ -61,7 +61,7 @@ fn decode_write(
 /// Reads the frame of a channel's value back, as the type that the channel has now.
 pub fn decode_value(bytes: &[u8], spec: &ChannelSpec) -> Result<Value, FrameError> {
     let expected = spec.value_type().name();
-    let (stored, payload) = frame::open_as(bytes, &expected, |stored| spec.reads_value(stored))?;
+    let (stored, payload) = frame::open_as(bytes, expected, |stored| spec.reads_value(stored))?;
     Ok(spec.read_value(stored, payload)?)
 }
 

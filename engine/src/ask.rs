@@ -122,7 +122,7 @@ fn json(value: &impl Serialize) -> Result<Json, String> {
 impl Answer {
     pub(crate) fn json(self) -> Result<Json, CodecError> {
         self.value.map_err(|reason| CodecError {
-            type_name: Type::of::<Json>().name(),
+            type_name: Type::of::<Json>().name().to_owned(),
             reason,
         })
     }

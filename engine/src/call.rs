@@ -212,7 +212,7 @@ fn read_cached(bytes: &[u8], wanted: Type) -> Result<Value, String> {
     let read = value.read(|stored, bytes| match stored == wanted.name() {
         true => wanted.decode(bytes),
         false => Err(superstep_channels::CodecError {
-            type_name: wanted.name(),
+            type_name: wanted.name().to_owned(),
             reason: format!("what is kept is a `{stored}`"),
         }),
     });

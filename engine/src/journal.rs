@@ -81,7 +81,7 @@ impl Journal {
         let value = value.read(|stored, bytes| match stored == wanted.name() {
             true => wanted.decode(bytes),
             false => Err(superstep_channels::CodecError {
-                type_name: wanted.name(),
+                type_name: wanted.name().to_owned(),
                 reason: format!("what is stored is a `{stored}`"),
             }),
         });

@@ -112,7 +112,7 @@ pub(crate) struct TypedBytes {
 impl TypedBytes {
     fn new(value: &Value, proof: &Proof) -> Result<Self, CodecError> {
         Ok(TypedBytes {
-            type_name: value.type_of().name(),
+            type_name: value.type_of().name().to_owned(),
             bytes: proof.encode(value)?,
         })
     }

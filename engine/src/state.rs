@@ -90,7 +90,7 @@ impl<T: Payload> Input for T {
 
     fn read(_: &View<'_>) -> Result<Self, ReadError> {
         // The builder lets no edge lead to a payload node; a `goto` by name can.
-        Err(ReadError::Payload(Type::of::<T>().name()))
+        Err(ReadError::Payload(Type::of::<T>().name().to_owned()))
     }
 
     fn payload_type() -> Type {
@@ -107,8 +107,8 @@ impl<T: Payload> Input for T {
 pub fn payload_as<T: Data>(payload: Value, node: &Name) -> Result<T, ReadError> {
     payload.take().map_err(|wrong| ReadError::Type {
         what: node.clone(),
-        expected: Type::of::<T>().name(),
-        found: wrong.type_of().name(),
+        expected: Type::of::<T>().name().to_owned(),
+        found: wrong.type_of().name().to_owned(),
     })
 }
 
@@ -262,8 +262,8 @@ impl View<'_> {
             Some(value) => Ok(Some(value.clone())),
             None => Err(ReadError::Type {
                 what: key.name().into(),
-                expected: Type::of::<V>().name(),
-                found: value.type_of().name(),
+                expected: Type::of::<V>().name().to_owned(),
+                found: value.type_of().name().to_owned(),
             }),
         }
     }

@@ -319,6 +319,6 @@ impl Run {
             batches.extend(read);
         }
         let what = format!("writes to channel `{}` cannot be stored", spec.name());
-        encode_log(&spec.update_type().name(), &batches).map_err(stored(what))
+        encode_log(spec.update_type().name(), &batches).map_err(stored(what))
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn logged(record: &Record) -> Result<Vec<Logged>, RunError> {
     let read = value.read(|name, bytes| match name == list().name() {
         true => list().decode(bytes),
         false => Err(superstep_channels::CodecError {
-            type_name: list().name(),
+            type_name: list().name().to_owned(),
             reason: format!("what is stored is a `{name}`"),
         }),
     });

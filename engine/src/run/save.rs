@@ -167,7 +167,7 @@ impl Run {
             let mut batches = self.edited(channel);
             batches.push(own.clone());
             let what = format!("writes to channel `{}` cannot be stored", spec.name());
-            let log = encode_log(&spec.update_type().name(), &batches);
+            let log = encode_log(spec.update_type().name(), &batches);
             let log = log.map_err(stored(what.clone()))?;
             let proof = &self.core.proofs.updates[channel];
             proof
@@ -465,7 +465,7 @@ fn seal(core: &Core, channel: ChannelIx, value: &Value) -> Result<Vec<u8>, RunEr
     let payload = core.proofs.values[channel]
         .encode(value)
         .map_err(stored(what))?;
-    Ok(frame::seal(&value.type_of().name(), &payload))
+    Ok(frame::seal(value.type_of().name(), &payload))
 }
 
 fn encode_hidden<T: serde::Serialize>(name: &str, value: &T) -> Result<Vec<u8>, RunError> {
