@@ -3,12 +3,13 @@
 /// How often a delta channel's whole value is stored, so that opening a thread need not fold all its writes.
 ///
 /// With a constant interval a log of N writes costs O(N²/k) bytes of snapshots.
-/// [`Amortised`](Snapshots::Amortised) grows the interval with the value: at most about three bytes are stored
-/// for each byte written, and opening folds at most as many bytes of writes as the snapshot has.
+/// [`Amortised`](Snapshots::Amortised) grows the interval with the value: each snapshot of a list is three times as long as the one before,
+/// so that all of them together are at most one and a half times as long as the last. At most two and a half bytes are stored for each
+/// byte written, and opening folds at most twice as many bytes of writes as the snapshot has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Snapshots {
-    /// When the writes since the last snapshot outweigh that snapshot.
+    /// When the writes since the last snapshot are twice as long as that snapshot.
     #[default]
     Amortised,
     /// After every `k` supersteps that wrote to the channel; 0 counts as 1.
@@ -28,15 +29,15 @@ impl Snapshots {
     /// ```
     /// use superstep_channels::Snapshots;
     ///
-    /// assert!(!Snapshots::Amortised.due(90, 9_000, 10_000));
-    /// assert!(Snapshots::Amortised.due(101, 10_001, 10_000));
+    /// assert!(!Snapshots::Amortised.due(190, 19_000, 10_000));
+    /// assert!(Snapshots::Amortised.due(201, 20_001, 10_000));
     /// assert!(Snapshots::Every(3).due(3, 30, 1_000_000));
     /// assert!(!Snapshots::Bytes(100).due(3, 99, 0));
     /// assert!(!Snapshots::Never.due(1_000, 1_000_000, 0));
     /// ```
     pub fn due(self, writes: u32, bytes: u64, last: u64) -> bool {
         match self {
-            Snapshots::Amortised => bytes > last.max(SMALLEST),
+            Snapshots::Amortised => bytes > last.saturating_mul(2).max(SMALLEST),
             Snapshots::Every(k) => writes >= k.max(1),
             Snapshots::Bytes(n) => bytes >= n,
             Snapshots::Never => false,
