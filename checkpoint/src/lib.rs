@@ -27,6 +27,7 @@ mod size;
 mod sqlite;
 mod stored;
 mod upkeep;
+mod view;
 
 pub use cache::{Cache, CacheKey, MemoryCache};
 #[cfg(feature = "zstd")]
@@ -51,3 +52,4 @@ pub use upkeep::{
     ArchiveError, Finding, Plan, Prune, delete_runs, find, read_archive, threads, verify,
     write_archive,
 };
+pub use view::view;

@@ -63,5 +63,5 @@ async fn a_superstep_stores_what_changed_in_it_whatever_else_there_is() {
         costs.push(between / 50);
         assert_eq!(between % 50, 0);
     }
-    assert_eq!(costs, [146, 146, 146]);
+    assert_eq!(costs, [150, 150, 150]);
 }
