@@ -46,7 +46,7 @@ pub use saver::{
 };
 pub use size::{Kind, Share, Size};
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteCheckpointer;
+pub use sqlite::{SqliteCheckpointer, SqliteOptions, Synchronous};
 pub use stored::{StoredCheckpoint, StoredPlace, StoredThread};
 pub use upkeep::{
     ArchiveError, Finding, Plan, Prune, delete_runs, find, read_archive, threads, verify,

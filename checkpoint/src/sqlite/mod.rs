@@ -21,12 +21,70 @@ use crate::{
 };
 use worker::{Reader, Writer};
 
-/// How long to wait for another process that writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How a SQLite file is used.
+///
+/// ```
+/// use superstep_checkpoint::{SqliteOptions, Synchronous};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let options = SqliteOptions::default().synchronous(Synchronous::Normal);
+/// let store = options.open(folder.path().join("threads.db"))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SqliteOptions {
+    synchronous: Synchronous,
+    patience: Duration,
+}
+
+/// When a change counts as stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// When the disk has it: it survives a loss of power.
+    #[default]
+    Full,
+    /// When the operating system has it: it survives the death of the process. A loss of power may take the last changes, and never
+    /// leaves half of one.
+    Normal,
+}
+
+impl Default for SqliteOptions {
+    /// [`Synchronous::Full`], and five seconds of patience.
+    fn default() -> Self {
+        SqliteOptions {
+            synchronous: Synchronous::Full,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// When a change counts as stored.
+    #[must_use]
+    pub fn synchronous(self, synchronous: Synchronous) -> Self {
+        SqliteOptions {
+            synchronous,
+            ..self
+        }
+    }
+
+    /// How long to wait for another process that writes, before [`SaveError::Locked`].
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        SqliteOptions { patience, ..self }
+    }
+
+    /// Opens a file as [`SqliteCheckpointer::open`] does.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteCheckpointer, SaveError> {
+        SqliteCheckpointer::open_with(path.as_ref(), self)
+    }
+}
 
 /// Keeps checkpoints in a SQLite file, which several processes may use at once.
 ///
-/// When a call returns, what it stored is on the disk (write-ahead log, `synchronous=FULL`).
+/// When a call returns, what it stored is on the disk (write-ahead log, `synchronous=FULL`); [`SqliteOptions`] has another choice.
 /// What many callers store at the same time goes to the disk together. Reads do not wait for writes.
 ///
 /// A clone shares the two threads and connections. Dropping the last one waits until everything that was
@@ -74,14 +132,14 @@ impl SqliteCheckpointer {
     /// Fails with [`SaveError::Damaged`] if the file is no SQLite database, was made by another program,
     /// or by a later release of this one.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SaveError> {
-        Self::open_waiting(path.as_ref(), PATIENCE)
+        SqliteOptions::default().open(path)
     }
 
-    fn open_waiting(path: &Path, patience: Duration) -> Result<Self, SaveError> {
+    fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, SaveError> {
         let file = Arc::new(File(path.display().to_string()));
         let failed = |stop| file.save_error("opening", stop);
-        let writer = open::writer(path, patience).map_err(failed)?;
-        let reader = open::reader(path, patience).map_err(failed)?;
+        let writer = open::writer(path, options).map_err(failed)?;
+        let reader = open::reader(path, options.patience).map_err(failed)?;
         Ok(SqliteCheckpointer(Arc::new(Inner {
             writer: Writer::start(writer, Arc::clone(&file))?,
             reader: Reader::start(reader, Arc::clone(&file))?,
@@ -339,7 +397,10 @@ mod tests {
     async fn a_locked_file_can_be_read_but_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("threads.db");
-        let store = SqliteCheckpointer::open_waiting(&path, BRIEF).unwrap();
+        let store = SqliteOptions::default()
+            .patience(BRIEF)
+            .open(&path)
+            .unwrap();
         let place = Place::root("t");
         let mut other = Connection::open(&path).unwrap();
         let lock = other
@@ -353,6 +414,26 @@ mod tests {
         assert_eq!(store.load(&place, None).await.unwrap(), None);
         drop(lock);
         store.commit(&place, first()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_counts_as_stored_is_a_choice() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads.db");
+        for (choice, number) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {
+            let store = SqliteOptions::default()
+                .synchronous(choice)
+                .open(&path)
+                .unwrap();
+            let (tell, told) = std::sync::mpsc::channel();
+            let ask = move |db: &Connection| {
+                let found: i64 = db.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+                tell.send(found)
+                    .map_err(|error| Stop::Unsuitable(error.to_string()))
+            };
+            store.write(ask).await.unwrap();
+            assert_eq!(told.recv().unwrap(), number);
+        }
     }
 
     #[tokio::test]

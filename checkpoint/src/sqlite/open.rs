@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::Stop;
+use super::{SqliteOptions, Stop, Synchronous};
 
 /// Says in the file's header that it is ours: "sstp".
 const APPLICATION: i32 = 0x7373_7470;
@@ -74,7 +74,8 @@ const SCHEMA: [&str; 8] = [
 ];
 
 /// Opens the connection that writes, and makes the file ours if it is new.
-pub(super) fn writer(path: &Path, patience: Duration) -> Result<Connection, Stop> {
+pub(super) fn writer(path: &Path, options: SqliteOptions) -> Result<Connection, Stop> {
+    let patience = options.patience;
     refuse_a_stub(path)?;
     let mut db = connect(path, patience, OpenFlags::SQLITE_OPEN_CREATE)?;
     let new = is_new(&db.transaction()?)?;
@@ -84,7 +85,11 @@ pub(super) fn writer(path: &Path, patience: Duration) -> Result<Connection, Stop
             "it cannot have a write-ahead log, its mode stays {mode}"
         )));
     }
-    db.pragma_update(None, "synchronous", "FULL")?;
+    let synchronous = match options.synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Normal => "NORMAL",
+    };
+    db.pragma_update(None, "synchronous", synchronous)?;
     if new {
         create(&mut db)?;
     }
