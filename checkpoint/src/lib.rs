@@ -25,6 +25,7 @@ mod shared;
 mod size;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub mod store;
 mod stored;
 mod upkeep;
 mod view;

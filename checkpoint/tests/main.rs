@@ -10,4 +10,5 @@ mod coded;
 mod conformance;
 mod model;
 mod sqlite;
+mod store;
 mod upkeep;

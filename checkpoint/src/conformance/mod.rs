@@ -1,4 +1,4 @@
-//! What every checkpointer must keep, for those who write one.
+//! What every checkpointer and every store must keep, for those who write one.
 //!
 //! A test of one's own checkpointer runs every rule on a new, empty one:
 //!
@@ -24,7 +24,9 @@
 )]
 
 mod rules;
+mod stores;
 mod watched;
 
 pub use rules::{RULES, check, everything};
+pub use stores::{STORE_RULES, check_store};
 pub use watched::{Call, Fault, Faults, Watch, Watched};

@@ -3,6 +3,7 @@
 mod cache;
 mod open;
 mod read;
+mod store;
 mod worker;
 mod write;
 

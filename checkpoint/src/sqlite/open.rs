@@ -18,7 +18,7 @@ const VERSION: i32 = 1;
 /// Threads, namespaces and channel names appear once and are numbers elsewhere.
 /// Checkpoint numbers are those of [`CheckpointId`](crate::CheckpointId).
 /// A branch is named after its first checkpoint, see [`lineage`](crate::lineage).
-const SCHEMA: [&str; 8] = [
+const SCHEMA: [&str; 10] = [
     "CREATE TABLE places(\
         id INTEGER PRIMARY KEY, \
         thread TEXT NOT NULL, \
@@ -71,6 +71,18 @@ const SCHEMA: [&str; 8] = [
         until INTEGER, \
         bytes BLOB NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE INDEX cache_until ON cache(until) WHERE until IS NOT NULL",
+    // The long-term store. Namespaces are written so that they sort by segment, see `store`; times are in milliseconds of Unix time.
+    "CREATE TABLE entries(\
+        namespace BLOB NOT NULL, \
+        key BLOB NOT NULL, \
+        value BLOB NOT NULL, \
+        created INTEGER NOT NULL, \
+        updated INTEGER NOT NULL, \
+        ttl INTEGER, \
+        expires INTEGER, \
+        vectors BLOB, \
+        PRIMARY KEY(namespace, key)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX entries_expires ON entries(expires) WHERE expires IS NOT NULL",
 ];
 
 /// Opens the connection that writes, and makes the file ours if it is new.
