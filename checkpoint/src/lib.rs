@@ -20,6 +20,8 @@ mod lineage;
 mod log;
 mod memory;
 mod nested;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod saver;
 mod shared;
 mod size;
@@ -42,6 +44,8 @@ pub use lineage::Stretch;
 pub use log::{decode_log, decode_value, encode_log};
 pub use memory::MemoryCheckpointer;
 pub use nested::{Relation, relation};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresCheckpointer;
 pub use saver::{
     Channel, Checkpointer, Commit, Head, Item, Listed, Loaded, SaveError, Seen, StoredTask,
 };

@@ -214,7 +214,9 @@ impl Checkpointer for MemoryCheckpointer {
         if let Some(mut thread) = self.threads.get_mut(&*place.thread)
             && let Some(history) = thread.get_mut(&*place.namespace)
         {
-            history.place.remove(&ids.into_iter().collect());
+            history
+                .place
+                .remove(&ids.into_iter().filter(|id| id.0 > 0).collect());
         }
         Ok(())
     }

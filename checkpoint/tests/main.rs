@@ -9,6 +9,8 @@
 mod coded;
 mod conformance;
 mod model;
+#[cfg(unix)]
+mod postgres;
 mod sqlite;
 mod store;
 mod upkeep;

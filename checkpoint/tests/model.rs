@@ -10,7 +10,7 @@ use superstep_checkpoint::{
 };
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Commit {
         place: usize,
         commits: Vec<Plan>,
@@ -32,10 +32,10 @@ enum Op {
 }
 
 /// A commit before it has a number: the items name their channel by index.
-type Plan = (Parent, Vec<(usize, Item)>, Vec<StoredTask>);
+pub(crate) type Plan = (Parent, Vec<(usize, Item)>, Vec<StoredTask>);
 
 #[derive(Clone, Copy, Debug)]
-enum Parent {
+pub(crate) enum Parent {
     Newest,
     Any(Index),
     None,
@@ -97,7 +97,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 
 /// One place, as plainly as it can be kept.
 #[derive(Default)]
-struct Model {
+pub(crate) struct Model {
     newest: u64,
     saves: u64,
     checkpoints: BTreeMap<CheckpointId, Stored>,
@@ -180,12 +180,14 @@ impl Model {
     }
 
     fn remove(&mut self, ids: &[CheckpointId]) {
+        let ids: Vec<_> = ids.iter().filter(|id| id.0 > 0).collect();
+        let gone = |id: &CheckpointId| ids.contains(&id);
         let newest = CheckpointId(self.newest);
         let there = self.checkpoints.contains_key(&newest);
-        self.saves += u64::from(there && ids.contains(&newest));
-        self.checkpoints.retain(|id, _| !ids.contains(id));
+        self.saves += u64::from(there && gone(&newest));
+        self.checkpoints.retain(|id, _| !gone(id));
         self.tasks
-            .retain(|(base, task)| !ids.contains(&task.child.unwrap_or(*base)));
+            .retain(|(base, task)| !gone(&task.child.unwrap_or(*base)));
     }
 
     fn put_tasks(&mut self, base: CheckpointId, child: Option<CheckpointId>, tasks: &[StoredTask]) {
@@ -391,7 +393,12 @@ async fn compare(store: &impl Checkpointer, models: &[Model; 3]) {
     }
 }
 
-async fn run(store: &impl Checkpointer, ops: Vec<Op>) -> [Model; 3] {
+/// A random history.
+pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(any_op(), 0..30)
+}
+
+pub(crate) async fn run(store: &impl Checkpointer, ops: Vec<Op>) -> [Model; 3] {
     let mut models = Default::default();
     for op in ops {
         apply(store, &mut models, op).await;
@@ -407,7 +414,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 proptest! {
     #[test]
-    fn memory_is_like_the_model(ops in prop::collection::vec(any_op(), 0..30)) {
+    fn memory_is_like_the_model(ops in ops()) {
         block_on(run(&MemoryCheckpointer::new(), ops));
     }
 }
@@ -417,7 +424,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn sqlite_is_like_the_model(ops in prop::collection::vec(any_op(), 0..30)) {
+    fn sqlite_is_like_the_model(ops in ops()) {
         use superstep_checkpoint::SqliteCheckpointer;
 
         let folder = tempfile::tempdir().unwrap();

@@ -232,7 +232,8 @@ pub(super) fn remove(db: &Connection, place: &Place, ids: &[CheckpointId]) -> Re
     };
     let place = known.number;
     let newest = branch(db, place, known.seen.newest)?;
-    for id in ids {
+    // What waits for a first checkpoint has the base 0, which is none.
+    for id in ids.iter().filter(|id| id.0 > 0) {
         for table in [
             "DELETE FROM checkpoints WHERE place = ?1 AND seq = ?2",
             "DELETE FROM tasks WHERE place = ?1 AND base = ?2 AND child = 0",

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::SaveError;
 
 pub use backend::{Change, Row, StoreBackend, Vectors};
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use backend::{StoredRow, stored_namespace};
 pub use filter::{Filter, FilterError};
 pub use memory::MemoryStore;
