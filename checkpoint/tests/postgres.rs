@@ -335,6 +335,107 @@ fn a_killed_server_keeps_what_was_acknowledged() {
     });
 }
 
+/// A pooler in front of a server, which hands out connections by transaction.
+struct Pooler<'a> {
+    server: &'a Server,
+    process: std::process::Child,
+}
+
+impl<'a> Pooler<'a> {
+    fn start(server: &'a Server) -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+        let program = folders
+            .map(|folder| folder.join("pgbouncer"))
+            .find(|program| program.is_file());
+        let Some(program) = program else {
+            assert!(
+                std::env::var_os(NEEDED).is_none(),
+                "pgbouncer is not installed, and {NEEDED} is set"
+            );
+            let text = b"\n*** SKIPPED: pgbouncer is not installed, its test did not run ***\n";
+            std::io::stderr().write_all(text).unwrap();
+            return None;
+        };
+        let folder = server.folder.path().join("pooler");
+        fs::create_dir(&folder).unwrap();
+        let settings = format!(
+            "[databases]\n* = host={}\n[pgbouncer]\nunix_socket_dir = {}\nlisten_addr =\n\
+             auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nauth_file =\n",
+            server.folder.path().display(),
+            folder.display()
+        );
+        // Any user is taken for this one.
+        let settings = settings.replace("* = host", "* = user=test host");
+        let file = folder.join("settings.ini");
+        fs::write(&file, settings).unwrap();
+        let mut command = Command::new(program);
+        command
+            .args(["-q", file.to_str().unwrap()])
+            .stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some((user, group)) = unprivileged() {
+            chown(&folder, Some(user), Some(group)).unwrap();
+            command.uid(user).gid(group);
+        }
+        let process = command.spawn().unwrap();
+        Some(Pooler { server, process })
+    }
+
+    /// How to reach a database through it, once it answers.
+    async fn reach(&self, url: &str) -> String {
+        let direct = format!("host={}", self.server.folder.path().display());
+        let url = url.replace(&direct, &format!("{direct}/pooler port=6432"));
+        while tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .is_err()
+        {
+            tokio::task::yield_now().await;
+        }
+        url
+    }
+}
+
+impl Drop for Pooler<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn it_works_behind_a_pooler_that_hands_out_connections_by_transaction() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let Some(pooler) = Pooler::start(&server) else {
+        return;
+    };
+    block_on(async {
+        for rule in conformance::RULES.iter().step_by(4) {
+            println!("{rule}");
+            let url = pooler.reach(&server.database().await).await;
+            let store = PostgresCheckpointer::connect(&url).await.unwrap();
+            conformance::check(rule, &store).await;
+        }
+        // More at once than the pooler has connections.
+        let url = pooler.reach(&server.database().await).await;
+        let store = PostgresCheckpointer::connect(&url).await.unwrap();
+        let places: Vec<Place> = (0..20)
+            .map(|number| Place::root(number.to_string()))
+            .collect();
+        let stored = places.iter().map(|place| async {
+            for number in 1..=5 {
+                store.commit(place, vec![commit(number)]).await?;
+            }
+            store.load(place, None).await
+        });
+        for loaded in futures::future::join_all(stored).await {
+            assert_eq!(loaded.unwrap().unwrap().id, CheckpointId(5));
+        }
+    });
+}
+
 #[test]
 fn a_newer_database_is_refused() {
     let Some(server) = Server::shared() else {
