@@ -38,6 +38,9 @@ struct Arguments {
     /// Where it is stored.
     #[arg(long, value_enum, default_value = "sqlite")]
     saver: SaverKind,
+    /// The PostgreSQL database.
+    #[arg(long)]
+    url: Option<String>,
     /// What grows: a chat of two messages a turn, a map with a new file a turn, or 300 channels of which one changes.
     #[arg(long, value_enum, default_value = "chat")]
     state: StateKind,
@@ -83,6 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
             arguments.saver,
             arguments.turns,
             arguments.payload,
+            arguments.url.as_deref(),
         )?;
         table::print(&curve, arguments.theory);
         curves.push(curve);

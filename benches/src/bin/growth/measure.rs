@@ -3,14 +3,14 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Instant;
 
-use superstep::checkpoint::{Checkpointer, Kind};
+use superstep::checkpoint::{Checkpointer, Kind, Place};
 use superstep_benches::{Error, processor_us};
 use tokio::runtime::Runtime;
 
 use crate::policy::Policy;
 use crate::store::{SaverKind, Store};
 use crate::theory::{self, Sizes};
-use crate::workload::{StateKind, Turns, thread};
+use crate::workload::{StateKind, THREAD, Turns, thread};
 
 /// How a thread grew.
 pub(crate) struct Curve {
@@ -77,11 +77,22 @@ pub(crate) fn measure(
     saver: SaverKind,
     turns: u64,
     payload: usize,
+    url: Option<&str>,
 ) -> Result<Curve, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let store = Store::new(saver)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let store = Store::new(saver, url, &runtime)?;
+    if runtime
+        .block_on(store.saver().head(&Place::root(THREAD)))?
+        .is_some()
+    {
+        return Err(
+            format!("the database has a thread `{THREAD}` already: delete it first").into(),
+        );
+    }
     let growing = thread(state, policy, payload, &store.saver())?;
-    let mut expected = theory::Thread::new(state, policy, payload)?;
+    let mut expected = theory::Thread::new(state, policy, payload);
     let mut curve = Curve {
         state,
         policy,
@@ -116,7 +127,7 @@ pub(crate) fn measure(
 }
 
 fn sizes(runtime: &Runtime, store: &Store) -> Result<Sizes, Error> {
-    let size = runtime.block_on(store.saver().size("t"))?;
+    let size = runtime.block_on(store.saver().size(THREAD))?;
     Ok(Sizes {
         headers: size.bytes_of(Kind::Header),
         values: size.bytes_of(Kind::Value),
@@ -129,7 +140,7 @@ fn sizes(runtime: &Runtime, store: &Store) -> Result<Sizes, Error> {
 fn opening(runtime: &Runtime, growing: &dyn Turns, store: &Store) -> Result<f64, Error> {
     let mut took = Vec::new();
     for _ in 0..5 {
-        let saver = store.reopened()?;
+        let saver = store.reopened(runtime)?;
         let start = Instant::now();
         runtime.block_on(growing.open(&saver))?;
         took.push(start.elapsed().as_secs_f64() * 1e6);

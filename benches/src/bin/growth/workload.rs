@@ -59,7 +59,8 @@ pub(crate) fn thread(
     })
 }
 
-const THREAD: &str = "t";
+/// Its name.
+pub(crate) const THREAD: &str = "growth";
 
 /// Says who a message is from.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -141,7 +142,7 @@ fn expect(found: u64, expected: u64) -> Result<(), Error> {
     }
 }
 
-type Map = Arc<BTreeMap<String, String>>;
+pub(crate) type Map = Arc<BTreeMap<String, String>>;
 
 /// Puts files into the map.
 fn put(files: &mut Map, new: Vec<(String, String)>) {
