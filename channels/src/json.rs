@@ -1,5 +1,6 @@
 //! JSON values that survive a binary format.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::de::{
@@ -47,6 +48,47 @@ impl From<Json> for Value {
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl Json {
+    /// How two values compare: numbers by what they are worth, however they are written, and texts by their characters; nothing else is less or
+    /// more than anything.
+    pub fn order(one: &Value, other: &Value) -> Option<Ordering> {
+        match (one, other) {
+            // Whole numbers as such: as floats some that differ would be equal.
+            (Value::Number(one), Value::Number(other)) => match (one.as_i128(), other.as_i128()) {
+                (Some(one), Some(other)) => Some(one.cmp(&other)),
+                _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
+            },
+            (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
+            _ => None,
+        }
+    }
+
+    /// Whether two values are equal, numbers by what they are worth, at any depth.
+    pub fn equal(one: &Value, other: &Value) -> bool {
+        match (one, other) {
+            (Value::Number(_), Value::Number(_)) => {
+                Json::order(one, other) == Some(Ordering::Equal)
+            }
+            (Value::Array(one), Value::Array(other)) => {
+                one.len() == other.len()
+                    && one
+                        .iter()
+                        .zip(other)
+                        .all(|(one, other)| Json::equal(one, other))
+            }
+            (Value::Object(one), Value::Object(other)) => {
+                let same = |(key, value): (&String, &Value)| {
+                    other
+                        .get(key)
+                        .is_some_and(|other| Json::equal(value, other))
+                };
+                one.len() == other.len() && one.iter().all(same)
+            }
+            _ => one == other,
+        }
     }
 }
 

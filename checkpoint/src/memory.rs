@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
 use crate::lineage::Broken;
-use crate::saver::{check_commits, check_tasks};
+use crate::saver::{birth, birth_in, check_commits, check_tasks};
 use crate::{
     CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
     StoredPlace, StoredTask, StoredThread, Stretch,
@@ -33,8 +32,6 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct MemoryCheckpointer {
     threads: Arc<DashMap<Arc<str>, Thread>>,
-    /// How many places were made.
-    births: Arc<AtomicU64>,
     /// How many checkpoints a place keeps, if it is bounded.
     bound: Option<usize>,
 }
@@ -61,16 +58,20 @@ impl MemoryCheckpointer {
             .unwrap_or_default()
     }
 
-    fn change<T>(&self, place: &Place, change: impl FnOnce(&mut StoredPlace) -> T) -> T {
+    /// Changes a place, which is made if it is not there, and then has this number.
+    fn change<T>(
+        &self,
+        place: &Place,
+        born: impl FnOnce() -> u64,
+        change: impl FnOnce(&mut StoredPlace, u64) -> T,
+    ) -> T {
         let mut thread = self.threads.entry(Arc::clone(&place.thread)).or_default();
         let history = thread.entry(Arc::clone(&place.namespace));
-        let history = history.or_insert_with(|| self.history(StoredPlace::default()));
-        change(&mut history.place)
-    }
-
-    fn history(&self, place: StoredPlace) -> History {
-        let born = self.births.fetch_add(1, Ordering::Relaxed);
-        History { born, place }
+        let history = history.or_insert_with(|| History {
+            born: born(),
+            place: StoredPlace::default(),
+        });
+        change(&mut history.place, history.born)
     }
 
     fn insert(&self, thread: &str, places: Thread) -> Result<(), SaveError> {
@@ -138,7 +139,10 @@ impl Checkpointer for MemoryCheckpointer {
     async fn head(&self, place: &Place) -> Result<Option<Head>, SaveError> {
         Ok(self.read(place, |History { born, place }| {
             Some(Head {
-                seen: place.seen,
+                seen: Seen {
+                    born: Some(*born),
+                    ..place.seen
+                },
                 born: *born,
             })
         }))
@@ -173,13 +177,22 @@ impl Checkpointer for MemoryCheckpointer {
     }
 
     async fn commit(&self, place: &Place, commits: Vec<Commit>) -> Result<(), SaveError> {
-        self.change(place, |stored| {
-            let has = |id| Ok::<_, SaveError>(stored.checkpoints.contains_key(&id));
-            check_commits(place, stored.seen.newest, &commits, has)?;
-            commits.into_iter().for_each(|commit| stored.add(commit));
-            self.keep_within_bounds(stored);
-            Ok(())
-        })
+        let born = birth_in(&commits);
+        self.change(
+            place,
+            || born,
+            |stored, born| {
+                let has = |id| Ok::<_, SaveError>(stored.checkpoints.contains_key(&id));
+                let there = Seen {
+                    born: Some(born),
+                    ..stored.seen
+                };
+                check_commits(place, there, &commits, has)?;
+                commits.into_iter().for_each(|commit| stored.add(commit));
+                self.keep_within_bounds(stored);
+                Ok(())
+            },
+        )
     }
 
     async fn save_tasks(
@@ -189,13 +202,22 @@ impl Checkpointer for MemoryCheckpointer {
         base: CheckpointId,
         tasks: Vec<StoredTask>,
     ) -> Result<(), SaveError> {
-        self.change(place, |stored| {
-            let has = |id| Ok::<_, SaveError>(stored.checkpoints.contains_key(&id));
-            check_tasks(place, stored.seen, seen, base, has)?;
-            stored.seen.saves += 1;
-            stored.put_tasks(base, None, tasks);
-            Ok(())
-        })
+        let born = seen.born.unwrap_or_else(birth);
+        self.change(
+            place,
+            || born,
+            |stored, born| {
+                let has = |id| Ok::<_, SaveError>(stored.checkpoints.contains_key(&id));
+                let there = Seen {
+                    born: Some(born),
+                    ..stored.seen
+                };
+                check_tasks(place, there, seen, base, has)?;
+                stored.seen.saves += 1;
+                stored.put_tasks(base, None, tasks);
+                Ok(())
+            },
+        )
     }
 
     async fn copy_thread(&self, thread: &str, to: &str) -> Result<(), SaveError> {
@@ -253,7 +275,8 @@ impl Checkpointer for MemoryCheckpointer {
         let places = stored.places.into_iter();
         let places = places.map(|(name, mut place)| {
             place.origin.take_if(|origin| origin == thread);
-            (name.into(), self.history(place))
+            let born = birth();
+            (name.into(), History { born, place })
         });
         self.insert(thread, places.collect())
     }

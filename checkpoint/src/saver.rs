@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -111,6 +112,9 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
 pub struct Commit {
     /// The new checkpoint: the successor of the newest one in its place. Anything else is a [`SaveError::Conflict`].
     pub id: CheckpointId,
+    /// Which place it is meant for, see [`Loaded::born`]: another one under that name is a conflict as well. A place that is new is born with
+    /// it. Without one any place will do.
+    pub born: Option<u64>,
     /// The checkpoint it continues, which need not be the newest.
     pub parent: Option<CheckpointId>,
     /// When it was made, in milliseconds of Unix time.
@@ -158,6 +162,8 @@ pub struct Seen {
     pub newest: CheckpointId,
     /// How many saves of tasks there were since: those that [`Loaded`] told of, and the writer's own.
     pub saves: u64,
+    /// Which place it is, see [`Loaded::born`]; without one any of that name will do.
+    pub born: Option<u64>,
 }
 
 /// A task's record, and where it belongs.
@@ -285,16 +291,30 @@ pub enum SaveError {
     },
 }
 
+/// A number that tells a place from others of its name.
+pub(crate) fn birth() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The number that a new place is to have, if its first commits say so.
+pub(crate) fn birth_in(commits: &[Commit]) -> u64 {
+    commits
+        .iter()
+        .find_map(|commit| commit.born)
+        .unwrap_or_else(birth)
+}
+
 /// Whether commits may be stored in a place whose newest checkpoint ever is `newest`, 0 if it had none. `has` says whether a checkpoint is there.
 pub(crate) fn check_commits<E: From<SaveError>>(
     place: &Place,
-    newest: CheckpointId,
+    there: Seen,
     commits: &[Commit],
     has: impl Fn(CheckpointId) -> Result<bool, E>,
 ) -> Result<(), E> {
+    let newest = there.newest;
     let mut before = newest;
     for commit in commits {
-        if commit.id != before.next() {
+        if commit.id != before.next() || is_another(commit.born, there.born) {
             return Err(conflict(place, commit.id, newest).into());
         }
         if let Some(parent) = commit.parent {
@@ -317,7 +337,8 @@ pub(crate) fn check_tasks<E: From<SaveError>>(
     base: CheckpointId,
     has: impl Fn(CheckpointId) -> Result<bool, E>,
 ) -> Result<(), E> {
-    if seen != there {
+    let stale = (seen.newest, seen.saves) != (there.newest, there.saves);
+    if stale || is_another(seen.born, there.born) {
         return Err(conflict(place, seen.newest.next(), there.newest).into());
     }
     match base {
@@ -325,6 +346,11 @@ pub(crate) fn check_tasks<E: From<SaveError>>(
         base if has(base)? => Ok(()),
         base => Err(no_checkpoint(place, base).into()),
     }
+}
+
+/// Whether a place is meant that is not the one there.
+fn is_another(meant: Option<u64>, there: Option<u64>) -> bool {
+    meant.is_some_and(|meant| there.is_some_and(|there| there != meant))
 }
 
 fn no_checkpoint(place: &Place, id: CheckpointId) -> SaveError {

@@ -154,7 +154,7 @@ impl StoredPlace {
         self.put_tasks(parent.unwrap_or_default(), Some(id), commit.tasks);
         self.seen = Seen {
             newest: id,
-            saves: 0,
+            ..Seen::default()
         };
         let checkpoint = StoredCheckpoint {
             parent,

@@ -23,7 +23,7 @@ use crate::{Header, Loaded, StoredTask};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = MemoryCheckpointer::new();
 /// let items = vec![("names".into(), Item::Value(frame::encode("Vec<String>", &vec!["Ada", "Bo"])?))];
-/// let commit = Commit { id: CheckpointId(1), parent: None, time: 0, header: vec![], items, tasks: vec![] };
+/// let commit = Commit { id: CheckpointId(1), born: None, parent: None, time: 0, header: vec![], items, tasks: vec![] };
 /// store.commit(&Place::root("t"), vec![commit]).await?;
 /// let loaded = store.load(&Place::root("t"), None).await?.unwrap();
 /// let shown = view(&loaded);

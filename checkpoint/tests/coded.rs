@@ -9,6 +9,7 @@ fn commit(text: &str) -> Commit {
     let sealed = |what: &str| frame::seal("String", format!("{what} {text}").as_bytes());
     Commit {
         id: CheckpointId(1),
+        born: None,
         parent: None,
         time: 1,
         header: sealed("header"),

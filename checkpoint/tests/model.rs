@@ -132,6 +132,7 @@ impl Model {
         let parent = parent.filter(|id| *id > 0).filter(there);
         Commit {
             id: CheckpointId(newest + 1),
+            born: None,
             parent: parent.map(CheckpointId),
             time: newest,
             header: format!("header {}", newest + 1).into(),
@@ -329,6 +330,7 @@ async fn apply(store: &impl Checkpointer, models: &mut [Model; 3], op: Op) {
             let seen = Seen {
                 newest: CheckpointId(newest),
                 saves: models[place].saves + u64::from(stale),
+                born: None,
             };
             let stored = store
                 .save_tasks(&places()[place], seen, base, tasks.clone())

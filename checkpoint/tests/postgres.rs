@@ -275,6 +275,7 @@ proptest! {
 fn commit(number: u64) -> Commit {
     Commit {
         id: CheckpointId(number),
+        born: None,
         parent: (number > 1).then_some(CheckpointId(number - 1)),
         time: number,
         header: number.to_string().into(),

@@ -52,6 +52,7 @@ fn commit(place: &Place, number: u64, parent: u64) -> Commit {
     };
     Commit {
         id: CheckpointId(number),
+        born: None,
         parent: (parent > 0).then_some(CheckpointId(parent)),
         time: number,
         header: text("header"),

@@ -41,6 +41,7 @@ fn sealed(text: &str) -> Vec<u8> {
 fn commit(number: u64, parent: u64, header: Header) -> Commit {
     Commit {
         id: id(number),
+        born: None,
         parent: (parent > 0).then_some(id(parent)),
         time: 1000 * number,
         header: header.seal().unwrap(),

@@ -31,6 +31,8 @@ impl Context {
     ///
     /// Steps of a task are told apart by their order, so take them in the same order every time; one that
     /// has another name than what is stored in its place fails the task. An error of `work` is not stored.
+    /// When the result is handed out `work` does not run, so it must not use the context to ask, to take steps, to call routines or
+    /// to run graphs ([`TaskError::InStep`]): do that beside the step, or in a routine. Names that begin with `__` are the engine's.
     /// If the process dies between the side effect and the moment its result is stored, it happens again:
     /// use [`task`](Context::task) and the step's name as idempotency key where that matters.
     ///
@@ -52,11 +54,15 @@ impl Context {
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, NodeError> {
         let name = name.into();
+        self.is_no_step_in_a_step("takes a step")?;
+        if name.starts_with("__") {
+            return Err(TaskError::BadName { name }.into());
+        }
         let id = inner_id(self.task(), "step", self.next_step());
         if let Some(known) = self.scope().journal.find(id, &name, Type::of::<T>())? {
             return typed(known, &name);
         }
-        let value = work.await.map_err(Into::into)?;
+        let value = self.in_step(work).await.map_err(Into::into)?;
         self.scope().journal.store(id, &name, &value).await?;
         Ok(value)
     }
@@ -70,8 +76,15 @@ impl Context {
         routine: &Routine<A, R>,
         argument: A,
     ) -> BoxFuture<'static, Result<R, TaskError>> {
-        let id = inner_id(self.task(), "call", self.next_call());
         let name = routine.name.clone();
+        let refused = match name.starts_with("__") || name.contains(['|', ':']) {
+            true => Err(TaskError::BadName { name: name.clone() }),
+            false => self.is_no_step_in_a_step("calls a routine"),
+        };
+        if let Err(error) = refused {
+            return Box::pin(async move { Err(error) });
+        }
+        let id = inner_id(self.task(), "call", self.next_call());
         match self.scope().journal.find(id, &name, Type::of::<R>()) {
             Err(error) => return Box::pin(async move { Err(error) }),
             Ok(Some(known)) => {
@@ -140,6 +153,13 @@ async fn perform<A: Data, R: Data>(
             caller.leave(Parked::Stopped(nodes));
             return;
         }
+        // A wrong answer is nobody's failure: its question stands, and nobody is to take it for something else.
+        TaskOutcome::Failed(error @ TaskError::BadAnswer { .. }) => {
+            let text = Some(error.to_string());
+            tell_ended(&caller, id, &routine.name, text, Vec::new());
+            caller.leave(Parked::Failed(error));
+            return;
+        }
         TaskOutcome::Failed(error) => {
             tell_ended(
                 &caller,
@@ -184,7 +204,7 @@ async fn find_cached<A: Data, R: Data>(
     routine: &Routine<A, R>,
     argument: &A,
 ) -> Option<Value> {
-    let (cached, key) = cache_of(routine, argument)?;
+    let (cached, key) = cache_of(caller, routine, argument)?;
     let read = async {
         let found = cached
             .store
@@ -225,7 +245,7 @@ async fn keep_cached<A: Data, R: Data>(
     argument: &A,
     value: &Value,
 ) {
-    let Some((cached, key)) = cache_of(routine, argument) else {
+    let Some((cached, key)) = cache_of(caller, routine, argument) else {
         return;
     };
     let keep = async {
@@ -241,12 +261,19 @@ async fn keep_cached<A: Data, R: Data>(
 }
 
 fn cache_of<'a, A: Data, R>(
+    caller: &Context,
     routine: &'a Routine<A, R>,
     argument: &A,
 ) -> Option<(&'a Cached, CacheKey)> {
     let cached = routine.policy.cached.as_ref()?;
     // An argument without a binary form has no key; its result is computed each time.
-    let key = call_key(&routine.name, cached, &Value::new(argument.clone())).ok()?;
+    let key = call_key(
+        &caller.graph().name,
+        &routine.name,
+        cached,
+        &Value::new(argument.clone()),
+    )
+    .ok()?;
     Some((cached, key))
 }
 

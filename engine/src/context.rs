@@ -7,6 +7,7 @@ use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::thread::{self, ThreadId};
 
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -25,7 +26,7 @@ use crate::graph::{Core, Graph};
 use crate::journal::Journal;
 use crate::nested;
 use crate::nesting::Nesting;
-use crate::run::Behind;
+use crate::run::{Behind, LeftBehind};
 use crate::sink::Sink;
 use crate::state::State;
 use crate::update::Update;
@@ -86,6 +87,8 @@ pub(crate) struct Scope {
     pub(crate) pins: Arc<HashMap<String, CheckpointId>>,
     /// The namespaces of graphs that keep one history and run now. Shared by the whole run.
     pub(crate) busy: Arc<Mutex<HashSet<Arc<str>>>>,
+    /// What dropped runs left to be stored. Shared by all runs of a handle.
+    pub(crate) left: LeftBehind,
     /// Answers that a node could not read. Shared by the whole run.
     pub(crate) rejected: Arc<Mutex<Vec<AskId>>>,
 }
@@ -115,6 +118,8 @@ struct Scratch {
     /// How many steps were taken, and how many routines called.
     steps: u32,
     routines: u32,
+    /// The threads on which a step is being polled.
+    stepping: Vec<ThreadId>,
     /// Routines that were called and are to be run.
     called: Vec<BoxFuture<'static, ()>>,
     asks: Vec<Ask>,
@@ -309,6 +314,10 @@ impl Context {
         &self,
         question: &(impl Serialize + ?Sized),
     ) -> BoxFuture<'static, A> {
+        let cx = self.clone();
+        if let Err(error) = self.is_no_step_in_a_step("asks") {
+            return Box::pin(async move { cx.park(Parked::Failed(error)).await });
+        }
         let index = {
             let mut scratch = self.scratch();
             scratch.questions += 1;
@@ -316,7 +325,6 @@ impl Context {
         };
         let id = AskId::new(self.0.task, index);
         let found = self.answer(id, question);
-        let cx = self.clone();
         Box::pin(async move {
             match found {
                 Ok(answer) => answer,
@@ -368,11 +376,12 @@ impl Context {
         graph: &Graph<S>,
         input: impl Into<Update>,
     ) -> Result<S, RunError> {
+        if let Err(error) = self.is_no_step_in_a_step("runs a graph") {
+            return self.park(Parked::Failed(error)).await;
+        }
         let core = Arc::clone(&graph.core);
-        // Boxed: a nested run contains nodes that contain nested runs.
-        let run: BoxFuture<'_, _> = Box::pin(nested::run(self, core, input.into()));
         self.sign_of_life();
-        let ended = run.await;
+        let ended = nested::start(self, core, input.into()).await;
         self.sign_of_life();
         match ended? {
             nested::End::Done(run) => Ok(run.state()?),
@@ -406,9 +415,38 @@ impl Context {
     /// What the node is called in namespaces.
     fn key(&self) -> &Name {
         let Inner {
-            graph, node, at, ..
+            graph,
+            node,
+            at,
+            caller,
+            ..
         } = &*self.0;
-        graph.nodes.get(*at).map_or(node, |known| &known.key)
+        match caller {
+            // What a routine runs is found under the node that called it.
+            Some(caller) => caller.key(),
+            None => graph.nodes.get(*at).map_or(node, |known| &known.key),
+        }
+    }
+
+    /// Does the work of a step, and knows meanwhile that it does.
+    pub(crate) async fn in_step<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        poll_fn(|waker| {
+            self.scratch().stepping.push(thread::current().id());
+            let _within = Within(self);
+            work.as_mut().poll(waker)
+        })
+        .await
+    }
+
+    /// An error if this is done within a step of the task.
+    pub(crate) fn is_no_step_in_a_step(&self, what: &'static str) -> Result<(), TaskError> {
+        // Others that have the context may use it meanwhile, on other threads.
+        let within = self.scratch().stepping.contains(&thread::current().id());
+        match within {
+            true => Err(TaskError::InStep { what }),
+            false => Ok(()),
+        }
     }
 
     /// The graph that the node is part of.
@@ -525,6 +563,20 @@ impl Context {
             .scratch
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A step of a context is being polled on this thread as long as this lives.
+struct Within<'a>(&'a Context);
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        let own = thread::current().id();
+        let mut scratch = self.0.scratch();
+        let last = scratch.stepping.iter().rposition(|at| *at == own);
+        if let Some(at) = last {
+            scratch.stepping.remove(at);
+        }
     }
 }
 

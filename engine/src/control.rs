@@ -1,8 +1,12 @@
 //! Stopping a run from outside, or from one of its nodes.
 
 use std::fmt;
-use std::sync::Arc;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{self, Poll};
+
+use futures::future::select;
 
 use tokio::sync::{Notify, watch};
 
@@ -95,10 +99,24 @@ impl fmt::Debug for Control {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inside(Arc<Count>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Count {
     runs: AtomicUsize,
     ended: Notify,
+    /// Those that a node holds, which may not be polling them.
+    held: Mutex<Vec<Weak<dyn Drive>>>,
+}
+
+/// A nested run that is moved from outside.
+pub(crate) trait Drive: Send + Sync {
+    /// Polls it, if it has not ended.
+    fn drive(&self, waker: &mut task::Context<'_>);
+}
+
+impl fmt::Debug for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.runs)
+    }
 }
 
 impl Inside {
@@ -108,14 +126,36 @@ impl Inside {
         Guard(self.clone())
     }
 
-    /// Waits until no nested run is left.
+    /// Takes a nested run to be moved when the run around is cancelled.
+    pub(crate) fn add(&self, run: Weak<dyn Drive>) {
+        let mut held = self.held();
+        held.retain(|run| run.strong_count() > 0);
+        held.push(run);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<Weak<dyn Drive>>> {
+        // Held over single changes only.
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves all nested runs until none is left.
     pub(crate) async fn empty(&self) {
         loop {
             let ended = self.0.ended.notified();
             if self.0.runs.load(Ordering::SeqCst) == 0 {
                 return;
             }
-            ended.await;
+            let drive = poll_fn(|waker| {
+                let held = self.held().clone();
+                held.iter()
+                    .filter_map(Weak::upgrade)
+                    .for_each(|run| run.drive(waker));
+                match self.0.runs.load(Ordering::SeqCst) {
+                    0 => Poll::Ready(()),
+                    _ => Poll::Pending,
+                }
+            });
+            select(Box::pin(ended), drive).await;
         }
     }
 }

@@ -392,6 +392,22 @@ pub enum TaskError {
     /// A blocking node, but no Tokio runtime is there to run it aside.
     #[error("a node that blocks needs a Tokio runtime")]
     NoRuntime,
+    /// A step did what would be lost when its result is handed out and the work is not.
+    #[error(
+        "a step {what}: when the node runs again the step does not, so do that beside it or in a routine"
+    )]
+    InStep {
+        /// What it did.
+        what: &'static str,
+    },
+    /// A step or a routine has a name that it cannot have.
+    #[error(
+        "`{name}` cannot be the name of a step or routine: `__` at the start is the engine's, `|` and `:` part namespaces"
+    )]
+    BadName {
+        /// The name.
+        name: Name,
+    },
     /// The answer to a question has the wrong form. It was dropped, the question stands.
     #[error("the answer to question {ask} is not what the node takes: {reason}")]
     BadAnswer {

@@ -1,6 +1,8 @@
 //! Graphs inside graphs.
 
-use std::sync::{Arc, PoisonError};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{self, Poll};
 
 use futures::future::BoxFuture;
 use superstep_channels::Type;
@@ -8,7 +10,8 @@ use superstep_checkpoint::{CheckpointId, Checkpointer, Header, Place, Relation, 
 use tracing::Instrument as _;
 
 use crate::context::{Context, Parked, Scope};
-use crate::error::{ReadError, RunError};
+use crate::control::Drive;
+use crate::error::{Failure, ReadError, RunError, TaskError};
 use crate::graph::{Core, Graph};
 use crate::nesting::Nesting;
 use crate::node::{ErasedNode, NodeResult, TaskInput};
@@ -32,8 +35,55 @@ enum From {
     Pinned(CheckpointId),
 }
 
-/// Runs a graph inside a task: from its input the first time, from where it stands when the task ran it before.
-pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<End, RunError> {
+/// Runs a graph inside a task. The run around can move it too: if it is cancelled while the node holds this without polling it, what
+/// finished inside is stored nevertheless.
+pub(crate) async fn start(cx: &Context, core: Arc<Core>, input: Update) -> Result<End, RunError> {
+    let cx = cx.clone();
+    let inside = cx.scope().inside.clone();
+    // Boxed: a nested run contains nodes that contain nested runs.
+    let run: BoxFuture<'static, _> = Box::pin(async move { run(&cx, core, input).await });
+    let driven = Arc::new(Driven(Mutex::new(Progress::Running(run))));
+    inside.add(Arc::downgrade(&driven) as Weak<dyn Drive>);
+    poll_fn(|waker| driven.ended(waker)).await
+}
+
+/// A nested run that several may poll.
+struct Driven(Mutex<Progress>);
+
+enum Progress {
+    Running(BoxFuture<'static, Result<End, RunError>>),
+    Ended(Option<Result<End, RunError>>),
+}
+
+impl Driven {
+    fn poll(&self, waker: &mut task::Context<'_>) -> MutexGuard<'_, Progress> {
+        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Progress::Running(run) = &mut *progress
+            && let Poll::Ready(ended) = run.as_mut().poll(waker)
+        {
+            *progress = Progress::Ended(Some(ended));
+        }
+        progress
+    }
+
+    /// How it ended, for who holds it.
+    fn ended(&self, waker: &mut task::Context<'_>) -> Poll<Result<End, RunError>> {
+        match &mut *self.poll(waker) {
+            // Nobody polls a future that ended.
+            Progress::Ended(ended) => ended.take().map_or(Poll::Pending, Poll::Ready),
+            Progress::Running(_) => Poll::Pending,
+        }
+    }
+}
+
+impl Drive for Driven {
+    fn drive(&self, waker: &mut task::Context<'_>) {
+        drop(self.poll(waker));
+    }
+}
+
+/// Runs a graph: from its input the first time, from where it stands when the task ran it before.
+async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<End, RunError> {
     let place = cx.next_nested_place(core.nesting);
     let mut scope = Scope {
         task: Some((cx.task(), cx.superstep())),
@@ -82,7 +132,14 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
         run.enter(enter).await?;
         run.drive().await
     };
-    let stop = stop.instrument(span).await?;
+    let stop = match stop.instrument(span).await {
+        Err(RunError::Tasks(failures)) => match wrong_answer(&failures) {
+            // A wrong answer is nobody's failure: its question stands, and nobody around is to take it for something else.
+            Some(error) => return Ok(End::Parked(Parked::Failed(error))),
+            None => return Err(RunError::Tasks(failures)),
+        },
+        ended => ended?,
+    };
     Ok(match stop {
         Stop::Done => End::Done(Box::new(run)),
         Stop::Paused(asks) => End::Parked(Parked::Asks(asks)),
@@ -90,6 +147,16 @@ pub(crate) async fn run(cx: &Context, core: Arc<Core>, input: Update) -> Result<
         Stop::Parent { update, .. } => End::Parked(Parked::Returned(update)),
         // Only the outermost graph drains.
         Stop::Drained(nodes) => End::Parked(Parked::Stopped(nodes)),
+    })
+}
+
+fn wrong_answer(failures: &[Failure]) -> Option<TaskError> {
+    failures.iter().find_map(|failure| match &failure.error {
+        TaskError::BadAnswer { ask, reason } => Some(TaskError::BadAnswer {
+            ask: *ask,
+            reason: format!("{reason} (node `{}`)", failure.node),
+        }),
+        _ => None,
     })
 }
 
@@ -210,7 +277,7 @@ impl<S: State> ErasedNode for Subgraph<S> {
             TaskInput::Payload(value) => S::from_payload(value, cx.node())?.into(),
         };
         Ok(Box::pin(async move {
-            match run(&cx, core, input).await? {
+            match start(&cx, core, input).await? {
                 End::Done(run) => Ok(shared(cx.graph(), &run.output(), |_| true)),
                 End::Parked(why) => cx.park(why).await,
             }

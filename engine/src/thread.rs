@@ -23,7 +23,7 @@ use crate::explanation::Explanation;
 use crate::graph::Graph;
 use crate::kept::Kept;
 use crate::nested_thread::Nested;
-use crate::run::{Breakpoints, Enter, Given, Options, Run, Stop, events};
+use crate::run::{Breakpoints, Enter, Given, LeftBehind, Options, Run, Stop, events};
 use crate::sink::Sink;
 use crate::snapshot::Snapshot;
 use crate::state::State;
@@ -50,6 +50,7 @@ pub struct Thread<S> {
     /// A checkpoint of a nested graph that was gone back to, with its namespace.
     pin: Option<(Arc<str>, CheckpointId)>,
     kept: Kept,
+    left: LeftBehind,
 }
 
 impl<S: State> Thread<S> {
@@ -61,6 +62,7 @@ impl<S: State> Thread<S> {
             at: None,
             pin: None,
             kept: Kept::default(),
+            left: LeftBehind::default(),
         }
     }
 
@@ -110,6 +112,7 @@ impl<S: State> Thread<S> {
             at: None,
             pin: None,
             kept: Kept::default(),
+            left: self.left.clone(),
         }))
     }
 
@@ -378,6 +381,7 @@ impl<S: State> Thread<S> {
             pins: Arc::default(),
             busy: Arc::default(),
             rejected: Arc::default(),
+            left: self.left.clone(),
         }
     }
 
@@ -392,12 +396,18 @@ impl<S: State> Thread<S> {
             }
         };
         if let (None, None, Some(saver)) = (at, &self.pin, &self.saver)
-            && let Some(run) = self.kept.take(&**saver).await?
+            && let Some(run) = self.kept(&**saver).await?
         {
             return Ok(run.go_on(scope, options));
         }
         let core = Arc::clone(&self.graph.core);
         Run::open(core, self.place.clone(), scope, options, at).await
+    }
+
+    /// The thread as the last run left it, if nothing happened to it since.
+    async fn kept(&self, saver: &dyn Checkpointer) -> Result<Option<Run>, RunError> {
+        self.left.wait(&self.place).await;
+        Ok(self.kept.take(saver).await?)
     }
 
     /// Keeps the thread as a run left it, if that says all there is to say about it.
@@ -451,6 +461,7 @@ impl<S> Clone for Thread<S> {
             at: self.at,
             pin: self.pin.clone(),
             kept: self.kept.clone(),
+            left: self.left.clone(),
         }
     }
 }

@@ -87,7 +87,10 @@ impl Update {
     pub fn merge(mut self, then: Update) -> Self {
         self.writes.extend(then.writes);
         self.targets.extend(then.targets);
-        self.parent = then.parent.or(self.parent);
+        self.parent = match (self.parent, then.parent) {
+            (Some(first), Some(then)) => Some(Box::new(first.merge(*then))),
+            (first, then) => then.or(first),
+        };
         self
     }
 

@@ -14,6 +14,7 @@ mod crash;
 mod crowd;
 mod describing;
 mod document;
+mod found;
 mod growth;
 mod handles;
 mod journal;

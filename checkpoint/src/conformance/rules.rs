@@ -55,6 +55,7 @@ rules! {
     a_copy_needs_a_thread_and_a_name_of_its_own
     hostile_names_are_just_names
     every_number_is_just_a_number
+    a_place_begun_anew_is_another_one
     removed_checkpoints_leave_what_others_need
     a_removed_fork_point_leaves_its_forks
     ids_of_removed_checkpoints_are_not_given_again
@@ -90,12 +91,19 @@ fn seen(newest: u64, saves: u64) -> Seen {
     Seen {
         newest: id(newest),
         saves,
+        born: None,
     }
+}
+
+/// What was seen, of any place.
+fn bare(seen: Seen) -> Seen {
+    Seen { born: None, ..seen }
 }
 
 fn commit<const N: usize>(number: u64, parent: u64, items: [(&str, Item); N]) -> Commit {
     Commit {
         id: id(number),
+        born: None,
         parent: (parent > 0).then_some(id(parent)),
         time: number.wrapping_mul(1000),
         header: format!("header {number}").into(),
@@ -547,7 +555,7 @@ async fn tasks_can_wait_for_a_first_checkpoint(store: &impl Checkpointer) {
         .await
         .unwrap();
     let head = store.head(&root()).await.unwrap();
-    assert_eq!(head.map(|head| head.seen), Some(seen(0, 1)));
+    assert_eq!(head.map(|head| bare(head.seen)), Some(seen(0, 1)));
     assert_eq!(store.load(&root(), None).await.unwrap(), None);
     assert_eq!(store.tasks(&root(), id(0)).await.unwrap(), waiting);
     let size = store.size("t").await.unwrap();
@@ -829,23 +837,24 @@ async fn a_head_tells_whether_anything_happened(store: &impl Checkpointer) {
     assert_eq!(head().await, None);
     put(store, [commit(1, 0, [])]).await;
     let first = head().await.unwrap();
-    assert_eq!(first.seen, seen(1, 0));
+    assert_eq!(bare(first.seen), seen(1, 0));
+    assert_eq!(first.seen.born, Some(first.born));
     let loaded = store.load(&root(), None).await.unwrap().unwrap();
     assert_eq!(loaded.born, first.born);
     store
         .save_tasks(&root(), seen(1, 0), id(1), vec![task(7, 0, "waits")])
         .await
         .unwrap();
-    assert_eq!(head().await.unwrap().seen, seen(1, 1));
+    assert_eq!(bare(head().await.unwrap().seen), seen(1, 1));
     put(store, [commit(2, 1, [])]).await;
     let second = head().await.unwrap();
-    assert_eq!((second.seen, second.born), (seen(2, 0), first.born));
+    assert_eq!((bare(second.seen), second.born), (seen(2, 0), first.born));
     // The same again under the same name is another place.
     store.delete_thread("t").await.unwrap();
     assert_eq!(head().await, None);
     put(store, [commit(1, 0, [])]).await;
     let again = head().await.unwrap();
-    assert_eq!(again.seen, first.seen);
+    assert_eq!(bare(again.seen), bare(first.seen));
     assert_ne!(again.born, first.born);
 }
 
@@ -1046,4 +1055,38 @@ async fn what_is_exported_can_be_imported(store: &impl Checkpointer) {
         everything(store, &nested).await,
     );
     assert_eq!(after, before);
+}
+
+async fn a_place_begun_anew_is_another_one(store: &impl Checkpointer) {
+    let by = |born: u64, commit: Commit| Commit {
+        born: Some(born),
+        ..commit
+    };
+    put(store, [by(7, commit(1, 0, []))]).await;
+    assert_eq!(store.head(&root()).await.unwrap().unwrap().born, 7);
+    put(store, [by(7, commit(2, 1, []))]).await;
+    store.delete_thread("t").await.unwrap();
+    put(store, [by(8, commit(1, 0, [])), by(8, commit(2, 1, []))]).await;
+    // Whoever still means the first one does not get in.
+    let before = everything(store, &root()).await;
+    let stale = Seen {
+        born: Some(7),
+        ..seen(2, 0)
+    };
+    let place = root();
+    let tasks = store.save_tasks(&place, stale, id(2), vec![task(1, 0, "stale")]);
+    let text = "thread `t` was changed by another writer since it was read";
+    assert_eq!(tasks.await.unwrap_err().to_string(), text);
+    let commits = store.commit(&place, vec![by(7, commit(3, 2, []))]);
+    assert_eq!(commits.await.unwrap_err().to_string(), text);
+    assert_eq!(everything(store, &root()).await, before);
+    let now = Seen {
+        born: Some(8),
+        ..stale
+    };
+    store
+        .save_tasks(&root(), now, id(2), vec![task(1, 0, "in time")])
+        .await
+        .unwrap();
+    put(store, [by(8, commit(3, 2, []))]).await;
 }

@@ -17,6 +17,7 @@ pub(super) struct Known {
     /// Its number in the other tables.
     pub(super) number: i64,
     pub(super) seen: Seen,
+    pub(super) born: u64,
     pub(super) origin: Option<String>,
 }
 
@@ -24,17 +25,20 @@ impl Known {
     pub(super) fn head(&self) -> Head {
         Head {
             seen: self.seen,
-            born: self.number.cast_unsigned(),
+            born: self.born,
         }
     }
 
     pub(super) fn read(row: &Row) -> Result<Self, Stop> {
+        let born = row.try_get::<_, i64>(4)?.cast_unsigned();
         Ok(Known {
             number: row.try_get(0)?,
             seen: Seen {
                 newest: id(row, 1)?,
                 saves: number(row, 2)?,
+                born: Some(born),
             },
+            born,
             origin: row
                 .try_get::<_, Option<Vec<u8>>>(3)?
                 .map(name)
@@ -71,7 +75,7 @@ pub(super) async fn known(db: &Transaction<'_>, place: &Place) -> Result<Option<
     let (thread, namespace) = (place.thread.as_bytes(), place.namespace.as_bytes());
     let found = db
         .query_typed_opt(
-            "SELECT id, newest, saves, origin FROM superstep.places WHERE thread = $1 AND namespace = $2",
+            "SELECT id, newest, saves, origin, born FROM superstep.places WHERE thread = $1 AND namespace = $2",
             &[(&thread, Type::BYTEA), (&namespace, Type::BYTEA)],
         )
         .await?;
@@ -161,7 +165,7 @@ pub(super) async fn load(
         time: found.time,
         newest: place.seen.newest,
         saves: place.seen.saves,
-        born: place.number.cast_unsigned(),
+        born: place.born,
         origin: place.origin,
         header: found.header,
         channels: channels(db, place.number, &way).await?,
@@ -389,14 +393,14 @@ pub(super) async fn export(
 ) -> Result<Option<StoredThread>, Stop> {
     let rows = db
         .query_typed(
-            "SELECT id, newest, saves, origin, namespace FROM superstep.places WHERE thread = $1",
+            "SELECT id, newest, saves, origin, born, namespace FROM superstep.places WHERE thread = $1",
             &[(&thread.as_bytes(), Type::BYTEA)],
         )
         .await?;
     let mut stored = StoredThread::default();
     for row in rows {
         let place = stored_place(db, Known::read(&row)?, thread).await?;
-        stored.places.insert(name(row.try_get(4)?)?, place);
+        stored.places.insert(name(row.try_get(5)?)?, place);
     }
     Ok((!stored.places.is_empty()).then_some(stored))
 }
@@ -410,7 +414,10 @@ async fn stored_place(
     let forks = forks(db, place).await?.into_iter();
     let mut stored = StoredPlace {
         origin: Some(known.origin.unwrap_or_else(|| thread.to_owned())),
-        seen: known.seen,
+        seen: Seen {
+            born: None,
+            ..known.seen
+        },
         branches: forks
             .map(|(branch, fork)| (branch, fork.map(|at| (at.upto, at.branch))))
             .collect(),

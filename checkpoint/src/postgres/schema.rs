@@ -15,13 +15,14 @@ CREATE SCHEMA IF NOT EXISTS superstep;
 CREATE TABLE IF NOT EXISTS superstep.version(
     one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one),
     version BIGINT NOT NULL);
--- A place begun anew gets another number, which tells it from the one before.
+-- A place begun anew is born with another number, which tells it from the one before.
 CREATE TABLE IF NOT EXISTS superstep.places(
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     thread BYTEA NOT NULL,
     namespace BYTEA NOT NULL,
     newest BIGINT NOT NULL DEFAULT 0,
     saves BIGINT NOT NULL DEFAULT 0,
+    born BIGINT NOT NULL,
     origin BYTEA,
     UNIQUE(thread, namespace));
 -- The fork is 0 if the branch starts at a root.

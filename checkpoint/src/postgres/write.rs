@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use super::Stop;
 use super::read::{Known, branch, forks, key};
 use crate::lineage::{Fate, Left, Link, Shape};
-use crate::saver::{check_commits, check_tasks};
+use crate::saver::{birth, birth_in, check_commits, check_tasks};
 use crate::{
     CheckpointId, Commit, Item, Place, SaveError, Seen, StoredPlace, StoredTask, StoredThread,
     Stretch,
@@ -19,7 +19,7 @@ async fn hold(db: &Transaction<'_>, place: &Place) -> Result<Option<Known>, Stop
     let (thread, namespace) = (place.thread.as_bytes(), place.namespace.as_bytes());
     let found = db
         .query_typed_opt(
-            "SELECT id, newest, saves, origin FROM superstep.places \
+            "SELECT id, newest, saves, origin, born FROM superstep.places \
              WHERE thread = $1 AND namespace = $2 FOR UPDATE",
             &[(&thread, Type::BYTEA), (&namespace, Type::BYTEA)],
         )
@@ -28,15 +28,19 @@ async fn hold(db: &Transaction<'_>, place: &Place) -> Result<Option<Known>, Stop
 }
 
 /// The same; it is made if it is not there.
-async fn ensure(db: &Transaction<'_>, place: &Place) -> Result<Known, Stop> {
+async fn ensure(db: &Transaction<'_>, place: &Place, born: u64) -> Result<Known, Stop> {
     if let Some(known) = hold(db, place).await? {
         return Ok(known);
     }
     let (thread, namespace) = (place.thread.as_bytes(), place.namespace.as_bytes());
     // Of two that make it at once the second waits for the first here, and finds it afterwards.
     db.execute_typed(
-        "INSERT INTO superstep.places(thread, namespace) VALUES($1, $2) ON CONFLICT DO NOTHING",
-        &[(&thread, Type::BYTEA), (&namespace, Type::BYTEA)],
+        "INSERT INTO superstep.places(thread, namespace, born) VALUES($1, $2, $3) ON CONFLICT DO NOTHING",
+        &[
+            (&thread, Type::BYTEA),
+            (&namespace, Type::BYTEA),
+            (&born.cast_signed(), Type::INT8),
+        ],
     )
     .await?;
     let known = hold(db, place).await?;
@@ -69,11 +73,11 @@ pub(super) async fn commit(
     place: &Place,
     commits: &[Commit],
 ) -> Result<(), Stop> {
-    let Known { number, seen, .. } = ensure(db, place).await?;
+    let Known { number, seen, .. } = ensure(db, place, birth_in(commits)).await?;
     let parents: BTreeSet<_> = commits.iter().filter_map(|commit| commit.parent).collect();
     let mut known = branches_of(db, number, parents).await?;
     let has = |id| Ok::<_, SaveError>(known.iter().any(|at| at.upto == id));
-    check_commits(place, seen.newest, commits, has)?;
+    check_commits(place, seen, commits, has)?;
     let mut last = seen.newest;
     for commit in commits {
         let parent = known
@@ -205,7 +209,7 @@ pub(super) async fn save_tasks(
     base: CheckpointId,
     tasks: &[StoredTask],
 ) -> Result<(), Stop> {
-    let known = ensure(db, place).await?;
+    let known = ensure(db, place, seen.born.unwrap_or_else(birth)).await?;
     let there = branch(db, known.number, base).await?.is_some();
     check_tasks(place, known.seen, seen, base, |_| Ok::<_, SaveError>(there))?;
     db.execute_typed(
@@ -293,14 +297,15 @@ async fn import_place(
     let saves = i64::try_from(stored.seen.saves).unwrap_or(i64::MAX);
     let row = db
         .query_typed_one(
-            "INSERT INTO superstep.places(thread, namespace, newest, saves, origin) \
-             VALUES($1, $2, $3, $4, $5) RETURNING id",
+            "INSERT INTO superstep.places(thread, namespace, newest, saves, origin, born) \
+             VALUES($1, $2, $3, $4, $5, $6) RETURNING id",
             &[
                 (&thread.as_bytes(), Type::BYTEA),
                 (&namespace.as_bytes(), Type::BYTEA),
                 (&key(stored.seen.newest), Type::INT8),
                 (&saves, Type::INT8),
                 (&origin.map(str::as_bytes), Type::BYTEA),
+                (&birth().cast_signed(), Type::INT8),
             ],
         )
         .await?;

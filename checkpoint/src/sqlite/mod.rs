@@ -103,6 +103,7 @@ impl SqliteOptions {
 /// let store = SqliteCheckpointer::open(folder.path().join("threads.db"))?;
 /// let first = Commit {
 ///     id: CheckpointId(1),
+///     born: None,
 ///     parent: None,
 ///     time: 0,
 ///     header: b"a framed header".to_vec(),
@@ -352,6 +353,7 @@ mod tests {
     fn first() -> Vec<Commit> {
         vec![Commit {
             id: CheckpointId(1),
+            born: None,
             parent: None,
             time: 0,
             header: b"header".to_vec(),

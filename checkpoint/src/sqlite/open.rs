@@ -25,7 +25,7 @@ const SCHEMA: [&str; 10] = [
         namespace TEXT NOT NULL, \
         newest INTEGER NOT NULL DEFAULT 0, \
         saves INTEGER NOT NULL DEFAULT 0, \
-        born INTEGER NOT NULL DEFAULT (random()), \
+        born INTEGER NOT NULL, \
         origin TEXT, \
         UNIQUE(thread, namespace)) STRICT",
     "CREATE TABLE channels(\

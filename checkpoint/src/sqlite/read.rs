@@ -16,7 +16,7 @@ pub(super) struct Known {
     /// Its number in the other tables.
     pub(super) number: i64,
     pub(super) seen: Seen,
-    born: u64,
+    pub(super) born: u64,
     origin: Option<String>,
 }
 
@@ -26,13 +26,15 @@ pub(super) fn known(db: &Connection, place: &Place) -> rusqlite::Result<Option<K
         "SELECT id, newest, saves, born, origin FROM places WHERE thread = ?1 AND namespace = ?2",
     )?
     .query_row([&place.thread, &place.namespace], |row| {
+        let born = row.get::<_, i64>(3)?.cast_unsigned();
         Ok(Known {
             number: row.get(0)?,
             seen: Seen {
                 newest: CheckpointId(row.get(1)?),
                 saves: row.get(2)?,
+                born: Some(born),
             },
-            born: row.get::<_, i64>(3)?.cast_unsigned(),
+            born,
             origin: row.get(4)?,
         })
     })
@@ -331,7 +333,10 @@ fn stored_place(db: &Connection, known: Known, thread: &str) -> Result<StoredPla
     let place = known.number;
     let mut stored = StoredPlace {
         origin: Some(known.origin.unwrap_or_else(|| thread.to_owned())),
-        seen: known.seen,
+        seen: Seen {
+            born: None,
+            ..known.seen
+        },
         branches: forks(db, place)?
             .into_iter()
             .map(|(branch, fork)| (branch, fork.map(|at| (at.upto, at.branch))))

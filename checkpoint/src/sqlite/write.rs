@@ -7,16 +7,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::Stop;
 use super::read::{branch, forks, key, known};
 use crate::lineage::{Fate, Left, Link, Shape, Stretch};
-use crate::saver::{check_commits, check_tasks};
+use crate::saver::{birth, birth_in, check_commits, check_tasks};
 use crate::{
     CheckpointId, Commit, Item, Place, SaveError, Seen, StoredPlace, StoredTask, StoredThread,
     TaskId,
 };
 
 pub(super) fn commit(db: &Connection, place: &Place, commits: &[Commit]) -> Result<(), Stop> {
-    let (number, seen) = ensure_place(db, place)?;
+    let (number, seen) = ensure_place(db, place, birth_in(commits))?;
     let has = |id| Ok::<_, Stop>(branch(db, number, id)?.is_some());
-    check_commits(place, seen.newest, commits, has)?;
+    check_commits(place, seen, commits, has)?;
     let mut last = seen.newest;
     for commit in commits {
         add(db, number, last, commit)?;
@@ -113,7 +113,7 @@ pub(super) fn save_tasks(
     base: CheckpointId,
     tasks: &[StoredTask],
 ) -> Result<(), Stop> {
-    let (number, there) = ensure_place(db, place)?;
+    let (number, there) = ensure_place(db, place, seen.born.unwrap_or_else(birth))?;
     let has = |id| Ok::<_, Stop>(branch(db, number, id)?.is_some());
     check_tasks(place, there, seen, base, has)?;
     db.prepare_cached("UPDATE places SET saves = saves + 1 WHERE id = ?1")?
@@ -157,10 +157,10 @@ pub(super) fn copy_thread(db: &Connection, thread: &str, to: &str) -> Result<(),
     for place in places {
         let copy: i64 = db
             .prepare_cached(
-                "INSERT INTO places(thread, namespace, newest, saves, origin) \
-                 SELECT ?2, namespace, newest, saves, ifnull(origin, thread) FROM places WHERE id = ?1 RETURNING id",
+                "INSERT INTO places(thread, namespace, newest, saves, born, origin) \
+                 SELECT ?2, namespace, newest, saves, ?3, ifnull(origin, thread) FROM places WHERE id = ?1 RETURNING id",
             )?
-            .query_row(params![place, to], |row| row.get(0))?;
+            .query_row(params![place, to, birth().cast_signed()], |row| row.get(0))?;
         for table in [
             "INSERT INTO branches SELECT ?2, branch, fork, fork_branch FROM branches WHERE place = ?1",
             "INSERT INTO checkpoints SELECT ?2, seq, parent, branch, time, header FROM checkpoints WHERE place = ?1",
@@ -187,13 +187,13 @@ fn import_place(
     namespace: &str,
     stored: &StoredPlace,
 ) -> Result<(), Stop> {
-    let Seen { newest, saves } = stored.seen;
+    let Seen { newest, saves, .. } = stored.seen;
     let origin = stored.origin.as_deref().filter(|origin| *origin != thread);
     let number: i64 = db
         .prepare_cached(
-            "INSERT INTO places(thread, namespace, newest, saves, origin) VALUES(?1, ?2, ?3, ?4, ?5) RETURNING id",
+            "INSERT INTO places(thread, namespace, newest, saves, born, origin) VALUES(?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
         )?
-        .query_row(params![thread, namespace, key(newest), saves, origin], |row| row.get(0))?;
+        .query_row(params![thread, namespace, key(newest), saves, birth().cast_signed(), origin], |row| row.get(0))?;
     for (branch, fork) in &stored.branches {
         put_branch(db, number, *branch, *fork)?;
     }
@@ -344,14 +344,23 @@ pub(super) fn delete_thread(db: &Connection, thread: &str) -> Result<(), Stop> {
     Ok(())
 }
 
-fn ensure_place(db: &Connection, place: &Place) -> rusqlite::Result<(i64, Seen)> {
+fn ensure_place(db: &Connection, place: &Place, born: u64) -> rusqlite::Result<(i64, Seen)> {
     if let Some(known) = known(db, place)? {
         return Ok((known.number, known.seen));
     }
     let number = db
-        .prepare_cached("INSERT INTO places(thread, namespace) VALUES(?1, ?2) RETURNING id")?
-        .query_row([&place.thread, &place.namespace], |row| row.get(0))?;
-    Ok((number, Seen::default()))
+        .prepare_cached(
+            "INSERT INTO places(thread, namespace, born) VALUES(?1, ?2, ?3) RETURNING id",
+        )?
+        .query_row(
+            params![place.thread, place.namespace, born.cast_signed()],
+            |row| row.get(0),
+        )?;
+    let seen = Seen {
+        born: Some(born),
+        ..Seen::default()
+    };
+    Ok((number, seen))
 }
 
 fn ensure_channel(db: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -4,11 +4,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use superstep_channels::Json;
 
 use super::Namespace;
 use crate::SaveError;
-use crate::frame;
 
 /// The vectors of an entry: of one that is indexed, one for each text that is compared.
 pub type Vectors = Vec<Vec<f32>>;
@@ -88,63 +86,4 @@ impl Row {
     pub fn lives_at(&self, now: u64) -> bool {
         self.expires.is_none_or(|expires| expires > now)
     }
-}
-
-const DOCUMENT: &str = "Json";
-const VECTORS: &str = "Vec<Vec<f32>>";
-
-impl Row {
-    /// The framed document, and the framed vectors if there are any.
-    pub(crate) fn sealed(&self) -> Result<(Vec<u8>, Option<Vec<u8>>), SaveError> {
-        let failed = |error: superstep_channels::CodecError| SaveError::Backend {
-            what: format!("encoding entry `{}` of {}", self.key, self.namespace),
-            source: error.into(),
-        };
-        let document = frame::encode(DOCUMENT, &Json(self.value.clone())).map_err(failed)?;
-        let vectors = match self.vectors.is_empty() {
-            true => None,
-            false => Some(frame::encode(VECTORS, &self.vectors).map_err(failed)?),
-        };
-        Ok((document, vectors))
-    }
-}
-
-/// A row as tables hold it.
-pub(crate) struct StoredRow {
-    pub(crate) namespace: Vec<u8>,
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
-    pub(crate) created: u64,
-    pub(crate) updated: u64,
-    pub(crate) ttl: Option<u64>,
-    pub(crate) expires: Option<u64>,
-    pub(crate) vectors: Option<Vec<u8>>,
-}
-
-impl StoredRow {
-    /// The row, or what is wrong with it.
-    pub(crate) fn open(self) -> Result<Row, String> {
-        let namespace = stored_namespace(&self.namespace)?;
-        let key = String::from_utf8(self.key);
-        let key = key.map_err(|_| format!("a key in {namespace} is no text"))?;
-        let named = |error: frame::FrameError| format!("entry `{key}` of {namespace}: {error}");
-        let Json(value) = frame::decode(&self.value, DOCUMENT).map_err(named)?;
-        let vectors = self.vectors.map(|bytes| frame::decode(&bytes, VECTORS));
-        let vectors = vectors.transpose().map_err(named)?.unwrap_or_default();
-        Ok(Row {
-            namespace,
-            key,
-            value,
-            created: self.created,
-            updated: self.updated,
-            ttl: self.ttl,
-            expires: self.expires,
-            vectors,
-        })
-    }
-}
-
-/// Reads a namespace as tables hold it.
-pub(crate) fn stored_namespace(bytes: &[u8]) -> Result<Namespace, String> {
-    Namespace::decode(bytes).ok_or_else(|| "a namespace of the store cannot be read".into())
 }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use serde_json::Value;
+use superstep_channels::Json;
 
 /// What the top-level fields of a document must be. All conditions must hold; a field's name is compared as a whole, so a dot in it is just a
 /// character.
@@ -148,8 +149,8 @@ impl Operator {
     }
 
     fn holds(self, found: Option<&Value>, wanted: &Value) -> bool {
-        let equal = found.is_some_and(|found| is_equal(found, wanted));
-        let order = found.and_then(|found| order(found, wanted));
+        let equal = found.is_some_and(|found| Json::equal(found, wanted));
+        let order = found.and_then(|found| Json::order(found, wanted));
         match self {
             Operator::Is => equal,
             Operator::IsNot => !equal,
@@ -158,27 +159,6 @@ impl Operator {
             Operator::More => order == Some(Ordering::Greater),
             Operator::AtLeast => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
         }
-    }
-}
-
-fn is_equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(_), Value::Number(_)) => order(one, other) == Some(Ordering::Equal),
-        _ => one == other,
-    }
-}
-
-fn order(one: &Value, other: &Value) -> Option<Ordering> {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            // Whole numbers as such: as floats some that differ would be equal.
-            match (one.as_i128(), other.as_i128()) {
-                (Some(one), Some(other)) => Some(one.cmp(&other)),
-                _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
-            }
-        }
-        (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
-        _ => None,
     }
 }
 

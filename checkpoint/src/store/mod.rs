@@ -9,6 +9,8 @@ mod memory;
 mod namespace;
 mod search;
 mod similar;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod tables;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,8 +21,7 @@ use serde_json::Value;
 use crate::SaveError;
 
 pub use backend::{Change, Row, StoreBackend, Vectors};
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(crate) use backend::{StoredRow, stored_namespace};
+
 pub use filter::{Filter, FilterError};
 pub use memory::MemoryStore;
 pub use namespace::{Namespace, NamespaceError, Segment};
@@ -28,6 +29,8 @@ pub use search::{Found, Listing, Search};
 pub use similar::Embed;
 
 use similar::Index;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use tables::{StoredRow, stored_namespace};
 
 /// Documents that outlive a thread: what an agent knows of its user, say.
 ///

@@ -254,17 +254,32 @@ fn policy(node: &Node) -> Policy {
     }
 }
 
-/// What a branch gives if no condition holds.
-const OTHERWISE: &str = "else";
+/// The label of each case, and of what comes if none holds: its condition as people read it. Conditions that read alike are
+/// numbered, so that each label leads where its own case does.
+fn case_labels(branch: &Branch) -> Vec<String> {
+    let texts = branch.when.iter().map(|case| case.holds.to_string());
+    let texts: Vec<String> = texts.chain(["else".to_owned()]).collect();
+    let mut labels: Vec<String> = Vec::with_capacity(texts.len());
+    for text in &texts {
+        let mut label = text.clone();
+        let mut number = 1;
+        // A number could make it like a condition that reads so.
+        while labels.contains(&label) || (number > 1 && texts.contains(&label)) {
+            number += 1;
+            label = format!("{text} ({number})");
+        }
+        labels.push(label);
+    }
+    labels
+}
 
 /// The nodes of a branch, each with the condition that leads to it.
 fn labels(branch: &Branch) -> Vec<(String, EngineNode<Json>)> {
-    let cases = branch.when.iter();
-    let cases = cases.map(|case| (case.holds.to_string(), &case.to));
-    let otherwise = branch.otherwise.iter();
-    let all = cases.chain(otherwise.map(|targets| (OTHERWISE.to_owned(), targets)));
+    let cases = branch.when.iter().map(|case| Some(&case.to));
+    let targets = cases.chain([branch.otherwise.as_ref()]);
+    let all = case_labels(branch).into_iter().zip(targets);
     all.flat_map(|(label, targets)| {
-        let names = targets.names().iter();
+        let names = targets.into_iter().flat_map(|targets| targets.names());
         names.map(move |name| (label.clone(), named(name)))
     })
     .collect()
@@ -287,19 +302,20 @@ fn decide(
         };
         made.unwrap_or_else(|| Box::new(|_| false))
     };
-    let cases = branch.when.iter().enumerate();
+    let labels = case_labels(branch);
+    let cases = branch.when.iter().zip(&labels).enumerate();
     let cases: Vec<(Condition, Option<Name>)> = cases
-        .map(|(at, case)| {
+        .map(|(at, (case, label))| {
             let path = format!("{path}.when[{at}].if");
             let leads = !case.to.names().is_empty();
-            let label = leads.then(|| case.holds.to_string().into());
+            let label = leads.then(|| label.clone().into());
             (case.holds.ready(&path, &mut call), label)
         })
         .collect();
     let otherwise = branch.otherwise.as_ref();
     let otherwise = otherwise
         .filter(|targets| !targets.names().is_empty())
-        .map(|_| OTHERWISE.into());
+        .and_then(|_| labels.last().cloned().map(Name::from));
     move |state| {
         let first = cases.iter().find(|(holds, _)| holds(state));
         first.map_or_else(|| otherwise.clone(), |(_, label)| label.clone())

@@ -1,6 +1,8 @@
 //! Folds of JSON values that every registry has.
 
-use serde_json::Value as JsonValue;
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value as JsonValue};
 use superstep_channels::Json;
 
 /// What a value cannot take in.
@@ -16,10 +18,10 @@ pub(super) const KNOWN: [(&str, JsonFold); 6] = [
     ("append", append),
     ("sum", sum),
     ("max", |value, update| {
-        choose(value, update, |was, new| new > was)
+        choose(value, update, Ordering::is_gt)
     }),
     ("min", |value, update| {
-        choose(value, update, |was, new| new < was)
+        choose(value, update, Ordering::is_lt)
     }),
     ("merge", merge),
     ("concat", concat),
@@ -55,25 +57,27 @@ fn sum(value: &mut Json, update: Json) -> Result<(), FoldError> {
     if value.0.is_null() {
         value.0 = 0.into();
     }
-    let whole = value.0.as_i64().zip(update.0.as_i64());
-    if let Some(sum) = whole.and_then(|(a, b)| a.checked_add(b)) {
-        value.0 = sum.into();
-        return Ok(());
-    }
-    let (Some(a), Some(b)) = (value.0.as_f64(), update.0.as_f64()) else {
+    let (JsonValue::Number(a), JsonValue::Number(b)) = (&value.0, &update.0) else {
         return Err(cannot("only numbers can be added", &update.0));
     };
-    let sum = serde_json::Number::from_f64(a + b);
+    let sum = match (a.as_i128(), b.as_i128()) {
+        // Whole numbers stay exact, as far as JSON has them here.
+        (Some(a), Some(b)) => Number::from_i128(a + b),
+        _ => a
+            .as_f64()
+            .zip(b.as_f64())
+            .and_then(|(a, b)| Number::from_f64(a + b)),
+    };
     let sum = sum.ok_or_else(|| FoldError("the sum is no number any more".into()))?;
     value.0 = sum.into();
     Ok(())
 }
 
-fn choose(value: &mut Json, update: Json, wins: fn(f64, f64) -> bool) -> Result<(), FoldError> {
-    let Some(new) = update.0.as_f64() else {
+fn choose(value: &mut Json, update: Json, wins: fn(Ordering) -> bool) -> Result<(), FoldError> {
+    if !update.0.is_number() {
         return Err(cannot("only numbers can be compared", &update.0));
-    };
-    if value.0.as_f64().is_none_or(|was| wins(was, new)) {
+    }
+    if Json::order(&update.0, &value.0).is_none_or(wins) {
         *value = update;
     }
     Ok(())
@@ -129,9 +133,22 @@ mod tests {
         assert_eq!(folded("sum", &[json!(1), json!(2.5)]), Ok(json!(3.5)));
         assert_eq!(
             folded("sum", &[json!(i64::MAX), json!(1)]),
-            Ok(json!(9223372036854775807.0f64))
+            Ok(json!(9_223_372_036_854_775_808_u64))
         );
         assert_eq!(folded("max", &[json!(1), json!(3), json!(2)]), Ok(json!(3)));
+        let (less, more) = (
+            json!(9_007_199_254_740_992_u64),
+            json!(9_007_199_254_740_993_u64),
+        );
+        assert_eq!(
+            folded("max", &[less.clone(), more.clone()]),
+            Ok(more.clone())
+        );
+        assert_eq!(folded("min", &[more, less.clone()]), Ok(less));
+        assert_eq!(
+            folded("sum", &[json!(u64::MAX), json!(1)]),
+            Err("the sum is no number any more".into())
+        );
         assert_eq!(folded("min", &[json!(2), json!(1), json!(3)]), Ok(json!(1)));
         assert_eq!(
             folded("merge", &[json!({"a": 1}), json!({"b": 2})]),

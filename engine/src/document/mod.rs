@@ -65,7 +65,8 @@ mod registry;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as JsonValue;
 
 pub use fold::FoldError;
@@ -82,7 +83,7 @@ pub struct Document {
     #[serde(default = "first")]
     pub version: u32,
     /// Its channels, by name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "each_once")]
     pub channels: BTreeMap<String, Channel>,
     /// Its nodes.
     pub nodes: Vec<Node>,
@@ -113,6 +114,32 @@ pub struct Document {
 
 fn first() -> u32 {
     1
+}
+
+/// Reads channels by name; of two of one name it is not clear which is meant.
+fn each_once<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Channel>, D::Error> {
+    struct Channels;
+
+    impl<'de> Visitor<'de> for Channels {
+        type Value = BTreeMap<String, Channel>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of channels")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut channels = BTreeMap::new();
+            while let Some((name, channel)) = map.next_entry::<String, Channel>()? {
+                if channels.contains_key(&name) {
+                    return Err(A::Error::custom(format!("channel `{name}` is there twice")));
+                }
+                channels.insert(name, channel);
+            }
+            Ok(channels)
+        }
+    }
+
+    from.deserialize_map(Channels)
 }
 
 /// The rule of a channel.

@@ -1,9 +1,11 @@
 //! Conditions on a state.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value as JsonValue;
+use serde_json::{Number, Value as JsonValue};
+use superstep_channels::Json;
 
 /// A condition on the state of a graph, as JSON: `{ "equals": ["status", "open"] }`.
 ///
@@ -19,13 +21,13 @@ pub enum Predicate {
     /// It is this.
     Equals(String, JsonValue),
     /// It is a number greater than this.
-    Greater(String, f64),
+    Greater(String, Number),
     /// It is a number less than this.
-    Less(String, f64),
+    Less(String, Number),
     /// It is a number, and at least this.
-    AtLeast(String, f64),
+    AtLeast(String, Number),
     /// It is a number, and at most this.
-    AtMost(String, f64),
+    AtMost(String, Number),
     /// It is one of these.
     In(String, Vec<JsonValue>),
     /// The condition does not hold.
@@ -62,14 +64,17 @@ impl Predicate {
         match self.clone() {
             Predicate::Exists(what) => Box::new(move |state| !find(state, &what).is_null()),
             Predicate::Truthy(what) => Box::new(move |state| is_truthy(find(state, &what))),
-            Predicate::Equals(what, wanted) => Box::new(move |state| *find(state, &what) == wanted),
-            Predicate::In(what, wanted) => {
-                Box::new(move |state| wanted.contains(find(state, &what)))
+            Predicate::Equals(what, wanted) => {
+                Box::new(move |state| Json::equal(find(state, &what), &wanted))
             }
-            Predicate::Greater(what, limit) => compare(what, move |number| number > limit),
-            Predicate::Less(what, limit) => compare(what, move |number| number < limit),
-            Predicate::AtLeast(what, limit) => compare(what, move |number| number >= limit),
-            Predicate::AtMost(what, limit) => compare(what, move |number| number <= limit),
+            Predicate::In(what, wanted) => Box::new(move |state| {
+                let found = find(state, &what);
+                wanted.iter().any(|wanted| Json::equal(found, wanted))
+            }),
+            Predicate::Greater(what, limit) => compare(what, limit, Ordering::is_gt),
+            Predicate::Less(what, limit) => compare(what, limit, Ordering::is_lt),
+            Predicate::AtLeast(what, limit) => compare(what, limit, Ordering::is_ge),
+            Predicate::AtMost(what, limit) => compare(what, limit, Ordering::is_le),
             Predicate::Not(inner) => {
                 let inner = inner.ready(&format!("{path}.not"), call);
                 Box::new(move |state| !inner(state))
@@ -151,8 +156,9 @@ fn ready_all(
         .collect()
 }
 
-fn compare(what: String, holds: impl Fn(f64) -> bool + Send + Sync + 'static) -> Condition {
-    Box::new(move |state| find(state, &what).as_f64().is_some_and(&holds))
+fn compare(what: String, limit: Number, holds: fn(Ordering) -> bool) -> Condition {
+    let limit = JsonValue::Number(limit);
+    Box::new(move |state| Json::order(find(state, &what), &limit).is_some_and(holds))
 }
 
 fn find<'a>(state: &'a JsonValue, what: &str) -> &'a JsonValue {
@@ -199,8 +205,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_or_not() {
-        let state =
-            json!({ "n": 3, "text": "", "rows": [{ "amount": 7.5 }], "a/b": null, "no": false });
+        let state = json!({ "n": 3, "big": 9_007_199_254_740_993_u64, "text": "", "rows": [{ "amount": 7.5 }], "a/b": null, "no": false });
         let cases = [
             (json!({ "exists": "n" }), true),
             (json!({ "exists": "a/b" }), false),
@@ -209,6 +214,16 @@ mod tests {
             (json!({ "truthy": "rows" }), true),
             (json!({ "truthy": "no" }), false),
             (json!({ "equals": ["n", 3] }), true),
+            (json!({ "equals": ["n", 3.0] }), true),
+            (json!({ "in": ["n", [3.0]] }), true),
+            (
+                json!({ "greater": ["big", 9_007_199_254_740_992_u64] }),
+                true,
+            ),
+            (
+                json!({ "at_most": ["big", 9_007_199_254_740_992_u64] }),
+                false,
+            ),
             (json!({ "equals": ["n", "3"] }), false),
             (json!({ "equals": ["nothing", null] }), true),
             (json!({ "greater": ["/rows/0/amount", 7] }), true),

@@ -80,14 +80,16 @@ pub(crate) fn key(
 
 /// The key of a routine's result for an argument.
 pub(crate) fn call_key(
+    graph: &str,
     name: &str,
     cached: &Cached,
     argument: &Value,
 ) -> Result<CacheKey, CodecError> {
     let mut hash = Xxh3::new();
     let (type_name, bytes) = (argument.type_of().name(), argument.encode()?);
-    let parts: [&[u8]; 5] = [
+    let parts: [&[u8]; 6] = [
         b"routine",
+        graph.as_bytes(),
         name.as_bytes(),
         &cached.version.to_be_bytes(),
         type_name.as_bytes(),

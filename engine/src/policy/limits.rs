@@ -79,7 +79,11 @@ async fn silence(idle: Idle, cx: &Context) {
     let begun = Instant::now();
     loop {
         let last = cx.last_sign(idle.heartbeat_only).unwrap_or(begun);
-        sleep_until(last + idle.limit).await;
+        // A limit beyond all time is none.
+        match last.checked_add(idle.limit) {
+            Some(until) => sleep_until(until).await,
+            None => pending().await,
+        }
         if cx.last_sign(idle.heartbeat_only).unwrap_or(begun) == last {
             return;
         }

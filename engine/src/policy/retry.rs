@@ -65,7 +65,8 @@ impl Retry {
     }
 
     pub(super) fn takes(&self, error: &TaskError) -> bool {
-        (self.on)(error)
+        // A wrong answer does not get right by itself; its question stands.
+        !matches!(error, TaskError::BadAnswer { .. }) && (self.on)(error)
     }
 
     /// How long to wait after this many attempts; nothing if they were all.

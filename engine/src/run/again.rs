@@ -17,11 +17,17 @@ impl Run {
     /// What a store says of the place if it holds what this run knows, and nothing else.
     pub(crate) fn head(&self) -> Option<Head> {
         Some(Head {
-            seen: Seen {
-                newest: self.newest?,
-                saves: self.saves,
-            },
-            born: self.born?,
+            seen: self.seen()?,
+            born: self.born,
+        })
+    }
+
+    /// What this run knows of the place, once something is there.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        Some(Seen {
+            newest: self.newest?,
+            saves: self.saves,
+            born: Some(self.born),
         })
     }
 
@@ -30,7 +36,6 @@ impl Run {
         self.scope.saver.is_some()
             && self.stored
             && self.base == self.newest
-            && self.born.is_some()
             && self.records.is_empty()
             && self.edits.is_empty()
             && self.start_is_due.is_none()

@@ -9,7 +9,7 @@ use superstep_checkpoint::{Channel, CheckpointId, Commit, Loaded, Source, Stored
 
 use super::apply::{Applied, Due};
 use super::edit::EDIT;
-use super::plan::{Planned, task_id};
+use super::plan::{Path, Planned, task_id};
 use super::route::route;
 use super::save::stored_task;
 use super::{Run, START};
@@ -73,7 +73,7 @@ impl Run {
         let core = Arc::clone(&self.core);
         let nowhere = Exits::default();
         let (mut applied, mut tasks) = (Vec::new(), Vec::new());
-        for (task, position) in self.plan().into_iter().zip(0..) {
+        for (task, position) in self.plan_with_rescues().into_iter().zip(0..) {
             let record = self.records.get(&task.id);
             let done = record.map(|record| self.waiting_result(record));
             let done = done.transpose()?.flatten();
@@ -84,10 +84,10 @@ impl Run {
             applied.push(Applied {
                 node: Some(task.node),
                 on_state: task.path.is_state(),
-                // A task that did not finish leads nowhere.
-                exits: match done {
-                    Some(_) => &core.nodes[task.node].exits,
-                    None => &nowhere,
+                // A task that did not finish leads nowhere; where an error handler leads, it says itself.
+                exits: match (&done, &task.path) {
+                    (Some(_), Path::State | Path::Send(..)) => &core.nodes[task.node].exits,
+                    _ => &nowhere,
                 },
                 done: done.unwrap_or_default(),
             });

@@ -1,13 +1,16 @@
 //! Handing to the checkpointer what is to be stored, when the run's [`Durability`] says so.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::{Either, select};
 
 use superstep_checkpoint::{
     CheckpointId, Checkpointer, Commit, Place, SaveError, Seen, StoredTask, decode_log, encode_log,
 };
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
@@ -74,33 +77,97 @@ impl Save {
 /// Makes saves in order, beside the run.
 #[derive(Debug)]
 struct Backlog {
+    place: Place,
+    left: LeftBehind,
     saves: mpsc::Sender<Save>,
-    worker: JoinHandle<Result<(), SaveError>>,
+    /// Told when the run is dropped: tasks that somebody keeps alive still hold the queue.
+    dropped: Arc<Notify>,
+    worker: Option<Worker>,
+}
+
+type Worker = JoinHandle<Result<(), SaveError>>;
+
+/// The workers of runs that were dropped, as long as they store what those had handed in. Whoever opens such a place waits for them,
+/// or the two would get in each other's way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftBehind(Arc<Mutex<Vec<(Place, Worker)>>>);
+
+impl LeftBehind {
+    /// Waits until nothing is on its way to a place.
+    pub(crate) async fn wait(&self, place: &Place) {
+        let workers: Vec<_> = self.lock().extract_if(.., |(at, _)| at == place).collect();
+        for (_, worker) in workers {
+            // What it could not store is lost with the run that was dropped; whoever reads on sees what is there.
+            let _ = worker.await;
+        }
+    }
+
+    fn add(&self, place: Place, worker: Worker) {
+        let mut left = self.lock();
+        left.retain(|(_, worker)| !worker.is_finished());
+        left.push((place, worker));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Place, Worker)>> {
+        // Held over single changes only.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            self.dropped.notify_one();
+            self.left.add(self.place.clone(), worker);
+        }
+    }
 }
 
 impl Backlog {
-    fn start(saver: Arc<dyn Checkpointer>, place: Place, around: Behind) -> Result<Self, RunError> {
+    fn start(
+        saver: Arc<dyn Checkpointer>,
+        place: Place,
+        around: Behind,
+        left: LeftBehind,
+    ) -> Result<Self, RunError> {
         let runtime = Handle::try_current().map_err(|_| RunError::NoRuntime)?;
         let (saves, mut queue) = mpsc::channel::<Save>(OUTSTANDING);
+        let (dropped, stored_in) = (Arc::new(Notify::new()), place.clone());
+        let told = Arc::clone(&dropped);
         let worker = async move {
             around.catch_up().await?;
-            while let Some(save) = queue.recv().await {
-                if let Save::End = save {
-                    break;
+            loop {
+                let next = match select(pin!(queue.recv()), pin!(told.notified())).await {
+                    Either::Left((next, _)) => Some(next),
+                    Either::Right(_) => None,
+                };
+                match next {
+                    // The run was dropped: what it handed in is stored, and nothing comes after it.
+                    None => queue.close(),
+                    Some(None | Some(Save::End)) => return Ok(()),
+                    Some(Some(save)) => save.make(&*saver, &stored_in).await?,
                 }
-                save.make(&*saver, &place).await?;
             }
-            Ok(())
         };
-        let worker = runtime.spawn(worker.in_current_span());
-        Ok(Backlog { saves, worker })
+        let worker = Some(runtime.spawn(worker.in_current_span()));
+        Ok(Backlog {
+            place,
+            left,
+            saves,
+            dropped,
+            worker,
+        })
     }
 
     /// Waits until everything is stored; the error of the first save that failed.
-    async fn finish(self) -> Result<(), RunError> {
+    async fn finish(mut self) -> Result<(), RunError> {
         // Tasks that somebody keeps alive still hold the queue, so it is told to end. A worker that ended by itself hears nothing.
         let _ = self.saves.send(Save::End).await;
-        let ended = self.worker.await;
+        let Some(worker) = &mut self.worker else {
+            return Ok(());
+        };
+        let ended = worker.await;
+        self.worker = None;
         // The worker awaits the checkpointer only: it panics if that does, and ends early with its runtime.
         ended.map_err(|lost| {
             RunError::Save(SaveError::Backend {
@@ -194,11 +261,7 @@ impl Run {
     }
 
     async fn save_tasks(&mut self, records: Vec<StoredTask>) -> Result<(), RunError> {
-        if let (Some(newest), Some(base)) = (self.newest, self.base) {
-            let seen = Seen {
-                newest,
-                saves: self.saves,
-            };
+        if let (Some(seen), Some(base)) = (self.seen(), self.base) {
             self.save(Save::Tasks(seen, base, records)).await?;
             self.saves += 1;
         }
@@ -219,7 +282,8 @@ impl Run {
             Some(backlog) => backlog,
             none => {
                 let (saver, place) = (Arc::clone(saver), self.place.clone());
-                none.insert(Backlog::start(saver, place, around.clone())?)
+                let left = self.scope.left.clone();
+                none.insert(Backlog::start(saver, place, around.clone(), left)?)
             }
         };
         if backlog.saves.send(save).await.is_err() {
@@ -301,11 +365,12 @@ impl Run {
         }
         let commit = Commit {
             id: self.base.unwrap_or(CheckpointId(1)),
+            born: Some(self.born),
             parent: exit.parent,
             time: self.time,
             header: self.header(self.source, self.step)?,
             items: self.items()?,
-            tasks: exit.input.into_iter().chain(self.log_record()?).collect(),
+            tasks: exit.input.into_iter().collect(),
         };
         Ok(commit)
     }

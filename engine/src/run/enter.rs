@@ -151,7 +151,9 @@ impl Run {
 
     /// What is stored of the hidden task that applies the input.
     pub(super) fn start_record(&self, done: &Done) -> Result<StoredTask, RunError> {
-        let record = Record::new(START, store_done(&self.core, done, true)?);
+        // A log of several supersteps does not say what of it was the input's.
+        let logged = !self.stores_at_exit();
+        let record = Record::new(START, store_done(&self.core, done, logged)?);
         stored_task(task_id(self.moment(), START, None), 0, &record)
     }
 

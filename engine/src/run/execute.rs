@@ -308,7 +308,7 @@ impl Run {
         let live = self.live_values(&results);
         let mut done = Vec::with_capacity(results.len());
         let (mut asks, mut failures, mut stops) = (Vec::new(), Vec::new(), Vec::new());
-        let mut parent = None;
+        let mut parent: Option<(Name, Box<Update>)> = None;
         for Finished { task, ended, .. } in results {
             match ended {
                 Ended::Done(result) => done.push(Settled {
@@ -324,8 +324,11 @@ impl Run {
                 Ended::Asked(asked) => asks.extend(asked),
                 Ended::Stopped(nodes) => stops.extend(nodes),
                 Ended::Parent(update) => {
-                    let node = task.name;
-                    parent = parent.or(Some(Stop::Parent { node, update }));
+                    parent = Some(match parent {
+                        None => (task.name, update),
+                        // Several tasks leave: the graph around takes what all of them say, in order.
+                        Some((node, first)) => (node, Box::new(first.merge(*update))),
+                    });
                 }
                 Ended::Failed(error) => failures.push(Failure {
                     node: task.name.clone(),
@@ -340,8 +343,8 @@ impl Run {
         if !failures.is_empty() {
             return Err(RunError::Tasks(failures));
         }
-        if let Some(parent) = parent {
-            return Ok(ControlFlow::Break(parent));
+        if let Some((node, update)) = parent {
+            return Ok(ControlFlow::Break(Stop::Parent { node, update }));
         }
         if asks.is_empty()
             && let Some(stop) = self.stop_at(stops)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use superstep_checkpoint::{CheckpointId, TaskId};
 
+use super::edit::EDIT;
 use super::log::LOG;
 use super::plan::{Path, Planned};
 use super::{Run, START};
@@ -66,7 +67,15 @@ impl Run {
             if task.child != Some(base) || record.node == LOG {
                 continue;
             }
-            let done = self.result(&record, |channel| logs.get_mut(&channel)?.tasks.next())?;
+            let edited = record.node == EDIT;
+            let done = self.result(&record, |channel| {
+                let logged = logs.get_mut(&channel)?;
+                if edited {
+                    logged.edits.next()
+                } else {
+                    logged.tasks.next()
+                }
+            })?;
             ran.extend(done.map(|done| Ran {
                 task: task.id,
                 node: record.node,

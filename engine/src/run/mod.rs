@@ -42,8 +42,8 @@ use crate::update::Update;
 use tracing::Instrument as _;
 
 use apply::Routing;
-pub(crate) use durable::Behind;
 use durable::Unsaved;
+pub(crate) use durable::{Behind, LeftBehind};
 use edit::Edit;
 pub(crate) use enter::Enter;
 use inbox::Inbox;
@@ -66,8 +66,8 @@ pub(crate) struct Run {
     newest: Option<CheckpointId>,
     /// How many saves of tasks the place has seen since then, ours included.
     saves: u64,
-    /// Which of the places that were under its name it is; nothing as long as it was not read.
-    born: Option<u64>,
+    /// Which of the places that were under its name it is: a new one is born with this number.
+    born: u64,
     /// Whether the run stored a checkpoint.
     stored: bool,
     /// The checkpoint the run stands on.

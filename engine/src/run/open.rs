@@ -1,6 +1,7 @@
 //! Taking up a thread where a checkpoint left it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use superstep_channels::{Name, Write};
@@ -50,7 +51,7 @@ impl Run {
         if let Some(Head { seen, born }) = head {
             self.newest = Some(seen.newest).filter(|newest| newest.0 > 0);
             self.saves = seen.saves;
-            self.born = Some(born);
+            self.born = born;
         }
     }
 
@@ -63,13 +64,14 @@ impl Run {
     ) -> Result<Run, RunError> {
         let mut run = Run::fresh(core, place, scope, options);
         if let Some(saver) = run.scope.saver.clone()
-            && let Some(newest) = saver.load(&run.place, None).await?
+            && let Some(newest) = run.load(&*saver, None).await?
         {
             if let Some(origin) = &newest.origin {
                 run.origin = origin.as_str().into();
             }
             run.newest = Some(newest.newest);
             run.saves = newest.saves;
+            run.born = newest.born;
         }
         Ok(run)
     }
@@ -137,6 +139,7 @@ impl Run {
         saver: &dyn Checkpointer,
         at: Option<CheckpointId>,
     ) -> Result<Option<Loaded>, RunError> {
+        self.scope.left.wait(&self.place).await;
         let loaded = saver.load(&self.place, at).await?;
         match (loaded, at) {
             (None, Some(id)) => Err(RunError::UnknownCheckpoint {
@@ -160,7 +163,7 @@ impl Run {
             options,
             newest: None,
             saves: 0,
-            born: None,
+            born: RandomState::new().build_hasher().finish(),
             stored: false,
             base: None,
             parent: None,
@@ -194,6 +197,7 @@ impl Run {
             seen: Seen {
                 newest: loaded.newest,
                 saves: loaded.saves,
+                born: Some(loaded.born),
             },
             born: loaded.born,
         }));

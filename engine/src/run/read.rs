@@ -45,7 +45,7 @@ impl Run {
             };
             results.insert(*id, (record, done));
         }
-        let plan = self.due();
+        let plan = self.due_with_rescues();
         let finished = plan
             .iter()
             .filter_map(|task| results.get(&task.id)?.1.as_ref());
@@ -81,6 +81,14 @@ impl Run {
     pub(super) fn due(&self) -> Vec<Planned> {
         match self.start_is_due {
             None => self.plan(),
+            Some(_) => vec![self.start_task()],
+        }
+    }
+
+    /// The same with the error handlers of tasks that failed.
+    fn due_with_rescues(&self) -> Vec<Planned> {
+        match self.start_is_due {
+            None => self.plan_with_rescues(),
             Some(_) => vec![self.start_task()],
         }
     }

@@ -195,6 +195,7 @@ impl Run {
         let id = self.newest.map_or(CheckpointId(1), CheckpointId::next);
         let step = self.step + 1;
         let time = now();
+        let stood_on = self.base;
         let commit = match self.scope.saver {
             None => None,
             Some(_) if self.stores_at_exit() => {
@@ -207,6 +208,7 @@ impl Run {
                 let log = self.log_record()?;
                 let commit = Commit {
                     id,
+                    born: Some(self.born),
                     parent: self.base,
                     time,
                     header: self.header(source, step)?,
@@ -229,7 +231,10 @@ impl Run {
         self.time = time;
         self.step = step;
         self.source = source;
-        self.stand(0);
+        // Supersteps that are stored together stand on one checkpoint.
+        if self.base != stood_on {
+            self.stand(0);
+        }
         self.edits.clear();
         self.records.clear();
         self.inbox.journal.forget();
@@ -237,6 +242,7 @@ impl Run {
     }
 
     pub(super) fn header(&self, source: Source, step: i64) -> Result<Vec<u8>, RunError> {
+        let by_hand = matches!(source, Source::Update | Source::Fork);
         let header = Header {
             source,
             step,
@@ -246,6 +252,8 @@ impl Run {
             ran: self.ran.iter().map(ToString::to_string).collect(),
             parents: self.scope.parents.to_vec(),
             run: match &*self.place.namespace {
+                // What was changed by hand is still the thread that the run led to: it is not to run again.
+                "" if by_hand => self.run_id.clone(),
                 "" => self.scope.run.as_deref().map(str::to_owned),
                 // The run is the thread's, and not of a graph in it.
                 _ => None,

@@ -106,6 +106,7 @@ async fn forged(step: i64, next: &[&str]) -> MemoryCheckpointer {
     };
     let commit = Commit {
         id: CheckpointId(1),
+        born: None,
         parent: None,
         time: 0,
         header: header.seal().unwrap(),

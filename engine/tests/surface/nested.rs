@@ -156,7 +156,7 @@ async fn a_wrong_answer_inside_leaves_the_question_open() {
     let asks = paused(thread.start(Log::default()).await);
     let wrong = message(thread.resume([asks[0].answer(7)]).await);
     let wrong = wrong.replace(&asks[0].id.to_string(), "ID");
-    insta::assert_snapshot!(wrong, @"node `sub` failed: node `y` failed: the answer to question ID is not what the node takes: invalid type: integer `7`, expected a string");
+    insta::assert_snapshot!(wrong, @"node `sub` failed: the answer to question ID is not what the node takes: invalid type: integer `7`, expected a string (node `y`)");
     assert_eq!(
         thread.state().await.unwrap().asks().collect::<Vec<_>>(),
         [&asks[0]]
