@@ -419,6 +419,18 @@ mod tests {
         store.commit(&place, first()).await.unwrap();
     }
 
+    #[test]
+    fn a_file_that_was_vacuumed_is_still_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads.db");
+        drop(SqliteCheckpointer::open(&path).unwrap());
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch("VACUUM")
+            .unwrap();
+        SqliteCheckpointer::open(&path).unwrap();
+    }
+
     #[tokio::test]
     async fn what_counts_as_stored_is_a_choice() {
         let folder = tempfile::tempdir().unwrap();

@@ -163,6 +163,14 @@ fn connect(path: &Path, patience: Duration, more: OpenFlags) -> Result<Connectio
     Ok(db)
 }
 
+/// Whether tables are the ones we made; VACUUM puts them into another order.
+fn is_ours(mut schema: Vec<String>) -> bool {
+    let mut ours = SCHEMA;
+    ours.sort_unstable();
+    schema.sort_unstable();
+    schema == ours
+}
+
 /// Whether the file is still empty; an error if it is neither that nor ours.
 /// Wants a transaction, so that it sees one state of the file.
 fn is_new(db: &Transaction<'_>) -> Result<bool, Stop> {
@@ -170,7 +178,7 @@ fn is_new(db: &Transaction<'_>) -> Result<bool, Stop> {
     let schema = schema(db)?;
     match (number("application_id")?, number("user_version")?) {
         (0, 0) if schema.is_empty() => Ok(true),
-        (APPLICATION, VERSION) if schema == SCHEMA => Ok(false),
+        (APPLICATION, VERSION) if is_ours(schema) => Ok(false),
         (APPLICATION, VERSION) => Err(Stop::Damaged("its tables are not the ones we made".into())),
         (APPLICATION, newer) if newer > VERSION => Err(Stop::Damaged(format!(
             "it has version {newer}, the newest known here is {VERSION}: open it with a newer release"
