@@ -31,6 +31,7 @@
 //!
 //! **This crate does not know** where values are stored, what a graph is, or that anything is async.
 
+mod bounded;
 mod channel;
 mod conversion;
 mod delta;

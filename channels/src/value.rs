@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::bounded::Bounded;
 
 /// What a channel can hold: anything that serializes, clones and crosses threads.
 ///
@@ -200,9 +202,18 @@ impl fmt::Debug for Type {
     }
 }
 
+/// A value that was read no deeper than it may nest.
+struct Read<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Read<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        T::deserialize(Bounded::new(from)).map(Read)
+    }
+}
+
 fn decode<T: Data>(bytes: &[u8]) -> Result<Value, CodecError> {
-    let (value, used) =
-        bincode::serde::decode_from_slice::<T, _>(bytes, config()).map_err(failed::<T>)?;
+    let (Read(value), used) =
+        bincode::serde::decode_from_slice::<Read<T>, _>(bytes, config()).map_err(failed::<T>)?;
     if used < bytes.len() {
         return Err(failed::<T>(format!(
             "{} bytes left over",
