@@ -8,9 +8,13 @@
 
 mod coded;
 mod conformance;
+mod db;
 mod model;
 #[cfg(unix)]
 mod postgres;
+#[cfg(unix)]
+mod server;
+mod sql;
 mod sqlite;
 mod store;
 mod upkeep;

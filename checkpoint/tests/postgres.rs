@@ -2,218 +2,22 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use proptest::prelude::*;
 use superstep_checkpoint::store::MemoryStore;
 use superstep_checkpoint::{
     CheckpointId, Checkpointer, Commit, Place, PostgresCheckpointer, SaveError, conformance,
 };
-use tempfile::TempDir;
 
+use crate::server::{NEEDED, Server, unprivileged};
 use crate::store::{answers, ops};
 
-/// Set where a skipped test would be a mistake.
-const NEEDED: &str = "SUPERSTEP_NEED_POSTGRES";
-
-/// A server of our own, on a socket in its folder.
-pub(crate) struct Server {
-    folder: TempDir,
-    programs: PathBuf,
-    databases: AtomicU32,
-}
-
-impl Server {
-    /// The server that all tests of this process share; nothing if PostgreSQL is not installed.
-    pub(crate) fn shared() -> Option<Arc<Server>> {
-        static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-        let mut server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = server.upgrade() {
-            return Some(running);
-        }
-        let started = Arc::new(Server::start()?);
-        *server = Arc::downgrade(&started);
-        Some(started)
-    }
-
-    pub(crate) fn start() -> Option<Server> {
-        let Some(programs) = programs() else {
-            assert!(
-                std::env::var_os(NEEDED).is_none(),
-                "initdb is not installed, and {NEEDED} is set"
-            );
-            // Past the test harness, which shows nothing of a test that passes.
-            let text = b"\n*** SKIPPED: PostgreSQL is not installed (no initdb found), its tests did not run ***\n";
-            std::io::stderr().write_all(text).unwrap();
-            return None;
-        };
-        let server = Server {
-            folder: tempfile::tempdir().unwrap(),
-            programs,
-            databases: AtomicU32::new(0),
-        };
-        if let Some((user, group)) = unprivileged() {
-            chown(server.folder.path(), Some(user), Some(group)).unwrap();
-        }
-        let data = server.data();
-        let data = data.to_str().unwrap();
-        server.run(
-            "initdb",
-            &[
-                "-D",
-                data,
-                "-U",
-                "test",
-                "-A",
-                "trust",
-                "-E",
-                "UTF8",
-                "--locale=C",
-                "--no-sync",
-            ],
-        );
-        server.up();
-        Some(server)
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) {
-        let mut command = Command::new(self.programs.join(program));
-        command.args(arguments).current_dir(self.folder.path());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        if let Some((user, group)) = unprivileged() {
-            command.uid(user).gid(group);
-        }
-        let status = command.status().unwrap();
-        assert!(status.success(), "{program} {arguments:?}: {status}");
-    }
-
-    /// Starts it, and waits until it is there. What it has written survives its death without `fsync`; only a loss of power would matter.
-    pub(crate) fn up(&self) {
-        let (data, folder) = (self.data(), self.folder.path().display().to_string());
-        let options = format!(
-            "-c listen_addresses= -c unix_socket_directories={folder} -c max_connections=200 -c fsync=off"
-        );
-        let log = self.folder.path().join("log");
-        self.run(
-            "pg_ctl",
-            &[
-                "-D",
-                data.to_str().unwrap(),
-                "-o",
-                &options,
-                "-l",
-                log.to_str().unwrap(),
-                "-w",
-                "start",
-            ],
-        );
-    }
-
-    /// Kills all its processes with SIGKILL.
-    pub(crate) fn kill(&self) {
-        let pid = fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
-        let pid = pid.lines().next().unwrap().to_owned();
-        let killed = Command::new("kill").args(["-9", &pid]).status().unwrap();
-        assert!(killed.success());
-        // Its children notice; the next start refuses as long as one of them is left.
-        let gone = |pid: &str| !Path::new("/proc").join(pid).exists();
-        while !gone(&pid) {
-            std::thread::yield_now();
-        }
-    }
-
-    fn reach(&self, database: &str) -> String {
-        format!(
-            "host={} user=test dbname={database}",
-            self.folder.path().display()
-        )
-    }
-
-    /// How to reach a new, empty database.
-    pub(crate) async fn database(&self) -> String {
-        let number = self.databases.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test{number}");
-        let client = client(&self.reach("postgres")).await;
-        client
-            .batch_execute(&format!("CREATE DATABASE {name}"))
-            .await
-            .unwrap();
-        self.reach(&name)
-    }
-
-    pub(crate) async fn store(&self) -> PostgresCheckpointer {
-        PostgresCheckpointer::connect(&self.database().await)
-            .await
-            .unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let data = self.data();
-        if data.join("postmaster.pid").exists() {
-            self.run(
-                "pg_ctl",
-                &[
-                    "-D",
-                    data.to_str().unwrap(),
-                    "-m",
-                    "immediate",
-                    "-w",
-                    "stop",
-                ],
-            );
-        }
-    }
-}
-
-/// The folder with `initdb`: one of the path, or where Debian puts it.
-fn programs() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let versions = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten();
-    folders.extend(versions.map(|version| version.path().join("bin")));
-    folders
-        .into_iter()
-        .find(|folder| folder.join("initdb").is_file())
-}
-
-/// The server does not run as root: then who runs it instead.
-fn unprivileged() -> Option<(u32, u32)> {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return None;
-    }
-    let users = fs::read_to_string("/etc/passwd").unwrap();
-    let ids = |name: &str| {
-        let line = users
-            .lines()
-            .find(|line| line.split(':').next() == Some(name))?;
-        let mut parts = line.split(':').skip(2).map(str::parse);
-        Some((parts.next()?.ok()?, parts.next()?.ok()?))
-    };
-    ids("postgres").or_else(|| ids("nobody"))
-}
-
-async fn client(url: &str) -> tokio_postgres::Client {
-    let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
-    let (client, connection) = connected.unwrap();
-    tokio::spawn(connection);
-    client
+async fn store(server: &Server) -> PostgresCheckpointer {
+    let url = server.database().await;
+    PostgresCheckpointer::connect(&url).await.unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -231,7 +35,7 @@ fn postgres_keeps_the_rules() {
     block_on(async {
         for rule in conformance::RULES {
             println!("{rule}");
-            conformance::check(rule, &server.store().await).await;
+            conformance::check(rule, &store(&server).await).await;
         }
     });
 }
@@ -244,7 +48,7 @@ fn postgres_keeps_the_rules_of_stores() {
     block_on(async {
         for rule in conformance::STORE_RULES {
             println!("{rule}");
-            conformance::check_store(rule, server.store().await).await;
+            conformance::check_store(rule, store(&server).await).await;
         }
     });
 }
@@ -256,7 +60,7 @@ proptest! {
     fn postgres_is_like_the_model(ops in crate::model::ops()) {
         if let Some(server) = Server::shared() {
             block_on(async {
-                let models = crate::model::run(&server.store().await, ops).await;
+                let models = crate::model::run(&store(&server).await, ops).await;
                 drop(models);
             });
         }
@@ -266,7 +70,7 @@ proptest! {
     fn postgres_answers_as_memory_does(batches in ops()) {
         if let Some(server) = Server::shared() {
             let memory = block_on(answers(MemoryStore::new(), batches.clone()));
-            let postgres = block_on(async { answers(server.store().await, batches).await });
+            let postgres = block_on(async { answers(store(&server).await, batches).await });
             prop_assert_eq!(postgres, memory);
         }
     }
@@ -317,7 +121,7 @@ fn a_killed_server_keeps_what_was_acknowledged() {
         return;
     };
     block_on(async {
-        let store = server.store().await;
+        let store = store(&server).await;
         let place = Place::root("t");
         let mut number = 0;
         for _ in 0..3 {
@@ -358,12 +162,12 @@ impl<'a> Pooler<'a> {
             std::io::stderr().write_all(text).unwrap();
             return None;
         };
-        let folder = server.folder.path().join("pooler");
+        let folder = server.folder().join("pooler");
         fs::create_dir(&folder).unwrap();
         let settings = format!(
             "[databases]\n* = host={}\n[pgbouncer]\nunix_socket_dir = {}\nlisten_addr =\n\
              auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nauth_file =\n",
-            server.folder.path().display(),
+            server.folder().display(),
             folder.display()
         );
         // Any user is taken for this one.
@@ -385,7 +189,7 @@ impl<'a> Pooler<'a> {
 
     /// How to reach a database through it, once it answers.
     async fn reach(&self, url: &str) -> String {
-        let direct = format!("host={}", self.server.folder.path().display());
+        let direct = format!("host={}", self.server.folder().display());
         let url = url.replace(&direct, &format!("{direct}/pooler port=6432"));
         while tokio_postgres::connect(&url, tokio_postgres::NoTls)
             .await

@@ -14,13 +14,14 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as JsonValue;
 use superstep::channels::{Key, Snapshots, append};
+use superstep::checkpoint::StoredTask;
 use superstep::checkpoint::conformance::{Call, Fault, Watch, Watched};
-use superstep::checkpoint::{SqliteCheckpointer, StoredTask};
 use superstep::prelude::*;
 use superstep::{Durability, NodeError, Routine};
 use tokio::sync::watch;
 
-use crate::process::{assignment, block_on, run};
+use crate::process::{assignment, block_on, open, run, use_database};
+use crate::server::Server;
 
 /// Kills its own process at one of its calls: the odd points lie before a write, the even ones after it.
 struct KillAt {
@@ -238,9 +239,8 @@ fn child() {
         passed: AtomicUsize::new(0),
         acknowledged,
     };
-    let store = SqliteCheckpointer::open(folder.join("threads.db")).unwrap();
-    let saver = Watched::new(store, kill);
     block_on(async {
+        let saver = Watched::new(open(&folder).await, kill);
         let thread = graph.thread(&saver, "t");
         let outcome = match thread.state().await.unwrap().checkpoint {
             None => thread.start(Work::default()),
@@ -261,11 +261,11 @@ struct Remains {
 }
 
 fn remains(folder: &Path) -> Remains {
-    let saver = SqliteCheckpointer::open(folder.join("threads.db")).unwrap();
     let unused = Effects(folder.join("unused"));
     let acknowledged = Acknowledged::open(folder, Durability::Sync);
-    let thread = graph(&unused, &acknowledged).thread(&saver, "t");
-    let history = block_on(thread.history(100)).unwrap();
+    let graph = graph(&unused, &acknowledged);
+    let history = block_on(async { graph.thread(&open(folder).await, "t").history(100).await });
+    let history = history.unwrap();
     let read = |snapshot: superstep::Snapshot| (snapshot.step, snapshot.values.json().unwrap());
     Remains {
         history: history.into_iter().map(read).collect(),
@@ -279,11 +279,13 @@ fn kill_everywhere(
     durability: Durability,
     undisturbed: &Remains,
     killed: impl Fn(&Remains, usize),
+    prepare: impl Fn(&Path),
 ) -> (usize, BTreeMap<String, usize>) {
     let order = |point: usize| format!("{point} {durability:?}");
     let (mut kills, mut twice) = (0, BTreeMap::new());
     loop {
         let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
         let first = run("crash::child", folder.path(), &order(kills + 1));
         if first.success() {
             return (kills, twice);
@@ -323,7 +325,7 @@ fn a_kill_at_any_call_loses_nothing_and_repeats_nothing_acknowledged() {
     let calm = undisturbed(Durability::Sync);
     assert_eq!(calm.history.len(), 2 + STEPS.len());
     assert_eq!(calm.effects.len(), STEPS.len() - 2 + 5 + 2 + 3);
-    let (kills, twice) = kill_everywhere(Durability::Sync, &calm, |_, _| {});
+    let (kills, twice) = kill_everywhere(Durability::Sync, &calm, |_, _| {}, |_| {});
     // Before and after: the input, ten steps, three early saves, the nested input and its two steps, the charge and the two
     // notices, which are saved together.
     assert_eq!(kills, 2 * (1 + STEPS.len() + 3 + 1 + 2 + 2));
@@ -337,13 +339,29 @@ fn a_kill_at_any_call_loses_nothing_and_repeats_nothing_acknowledged() {
 }
 
 #[test]
+fn a_kill_at_any_call_loses_nothing_in_postgres_either() {
+    let Some(server) = Server::shared() else {
+        return;
+    };
+    let calm = undisturbed(Durability::Sync);
+    let prepare = |folder: &Path| use_database(folder, &block_on(server.database()));
+    let (kills, _) = kill_everywhere(Durability::Sync, &calm, |_, _| {}, prepare);
+    assert_eq!(kills, 2 * (1 + STEPS.len() + 3 + 1 + 2 + 2));
+}
+
+#[test]
 fn what_a_kill_leaves_of_a_run_stored_behind_is_the_thread_as_it_was() {
     let calm = undisturbed(Durability::Async);
     assert_eq!(calm, undisturbed(Durability::Sync));
-    let (kills, _) = kill_everywhere(Durability::Async, &calm, |left, point| {
-        let from = calm.history.len() - left.history.len();
-        assert_eq!(left.history, calm.history[from..], "point {point}");
-    });
+    let (kills, _) = kill_everywhere(
+        Durability::Async,
+        &calm,
+        |left, point| {
+            let from = calm.history.len() - left.history.len();
+            assert_eq!(left.history, calm.history[from..], "point {point}");
+        },
+        |_| {},
+    );
     assert!(kills > 2 * STEPS.len());
 }
 
@@ -351,12 +369,17 @@ fn what_a_kill_leaves_of_a_run_stored_behind_is_the_thread_as_it_was() {
 fn what_a_kill_leaves_of_a_run_stored_at_its_end_is_nothing_or_all() {
     let calm = undisturbed(Durability::Exit);
     assert_eq!(calm.history, undisturbed(Durability::Sync).history[..1]);
-    let (kills, _) = kill_everywhere(Durability::Exit, &calm, |left, point| {
-        assert!(
-            left.history.is_empty() || left.history == calm.history,
-            "point {point}"
-        );
-    });
+    let (kills, _) = kill_everywhere(
+        Durability::Exit,
+        &calm,
+        |left, point| {
+            assert!(
+                left.history.is_empty() || left.history == calm.history,
+                "point {point}"
+            );
+        },
+        |_| {},
+    );
     // Before and after its one commit.
     assert_eq!(kills, 2);
 }

@@ -25,6 +25,8 @@ mod policies;
 mod process;
 mod report;
 mod reports;
+#[path = "../../checkpoint/tests/server.rs"]
+mod server;
 mod surface;
 mod tracing;
 mod updates;

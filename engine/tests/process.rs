@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use superstep::checkpoint::{Checkpointer, PostgresCheckpointer, SqliteCheckpointer};
 
 const FOLDER: &str = "SUPERSTEP_TEST_FOLDER";
 const ORDER: &str = "SUPERSTEP_TEST_ORDER";
@@ -34,4 +37,20 @@ pub(crate) fn assignment() -> (PathBuf, String) {
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap().block_on(future)
+}
+
+/// The file with the URL of the database, if the folder's store is one.
+const URL: &str = "url";
+
+/// Has the folder's store be this database.
+pub(crate) fn use_database(folder: &Path, url: &str) {
+    std::fs::write(folder.join(URL), url).unwrap();
+}
+
+/// Opens the folder's store: a SQLite file, unless it was said which database.
+pub(crate) async fn open(folder: &Path) -> Arc<dyn Checkpointer> {
+    match std::fs::read_to_string(folder.join(URL)) {
+        Ok(url) => Arc::new(PostgresCheckpointer::connect(&url).await.unwrap()),
+        Err(_) => Arc::new(SqliteCheckpointer::open(folder.join("threads.db")).unwrap()),
+    }
 }

@@ -1,4 +1,4 @@
-//! Cases from users' bug reports, each over memory and over a SQLite file with a new process for every step.
+//! Cases from users' bug reports, each over memory, and over a SQLite file and PostgreSQL with a new process for every step.
 //!
 //! R06, a kill between a task and its checkpoint, is the module `crash`.
 
@@ -6,11 +6,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
+use superstep::StateUpdate;
 use superstep::channels::{Key, Snapshots, append};
-use superstep::checkpoint::{CheckpointId, Checkpointer, SqliteCheckpointer};
+use superstep::checkpoint::{CheckpointId, Checkpointer};
 use superstep::prelude::*;
 
-use crate::process::{assignment, block_on, run};
+use crate::process::{assignment, block_on, open, run, use_database};
+use crate::server::Server;
 
 /// One scene of a report: what one process does, and what it sees.
 struct Stage<'a, C> {
@@ -31,6 +33,7 @@ impl<C: Checkpointer + Clone + 'static> Stage<'_, C> {
     async fn play(&self, report: &str) -> JsonValue {
         match report {
             "delta_fork" => delta_fork(self).await,
+            "delta_update" => delta_update(self).await,
             "parallel_asks" => parallel_asks(self).await,
             "no_rerun" => no_rerun(self).await,
             "replay" => replay(self).await,
@@ -59,7 +62,7 @@ impl Counters {
     }
 }
 
-/// Plays all scenes of a report on both stores and compares what each of them saw.
+/// Plays all scenes of a report on all stores and compares what each of them saw.
 fn check(report: &str, scenes: &[JsonValue]) {
     let folder = tempfile::tempdir().unwrap();
     let saver = MemoryCheckpointer::new();
@@ -75,17 +78,26 @@ fn check(report: &str, scenes: &[JsonValue]) {
             "{report}, scene {scene}, memory"
         );
     }
+    in_processes(report, scenes, "SQLite", |_| {});
+    if let Some(server) = Server::shared() {
+        let database = block_on(server.database());
+        in_processes(report, scenes, "PostgreSQL", |folder| {
+            use_database(folder, &database)
+        });
+    }
+}
+
+/// Plays each scene in a process of its own.
+fn in_processes(report: &str, scenes: &[JsonValue], store: &str, prepare: impl Fn(&Path)) {
     let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path());
     for (scene, expected) in scenes.iter().enumerate() {
-        let ended = run(
-            "reports::child",
-            folder.path(),
-            &format!("{report} {scene}"),
-        );
+        let order = format!("{report} {scene}");
+        let ended = run("reports::child", folder.path(), &order);
         assert!(ended.success(), "{report}, scene {scene}: {ended}");
         let seen = std::fs::read(folder.path().join("seen")).unwrap();
         let seen: JsonValue = serde_json::from_slice(&seen).unwrap();
-        assert_eq!(seen, *expected, "{report}, scene {scene}, SQLite");
+        assert_eq!(seen, *expected, "{report}, scene {scene}, {store}");
     }
 }
 
@@ -94,13 +106,14 @@ fn check(report: &str, scenes: &[JsonValue]) {
 fn child() {
     let (folder, order) = assignment();
     let (report, scene) = order.split_once(' ').unwrap();
-    let saver = SqliteCheckpointer::open(folder.join("threads.db")).unwrap();
-    let stage = Stage {
-        saver: &saver,
-        folder: &folder,
-        scene: scene.parse().unwrap(),
-    };
-    let seen = block_on(stage.play(report));
+    let seen = block_on(async {
+        let stage = Stage {
+            saver: &open(&folder).await,
+            folder: &folder,
+            scene: scene.parse().unwrap(),
+        };
+        stage.play(report).await
+    });
     std::fs::write(folder.join("seen"), seen.to_string()).unwrap();
 }
 
@@ -174,6 +187,38 @@ fn r01_a_fork_has_nothing_of_the_turn_it_leaves_out() {
         fork,
     ];
     check("delta_fork", &scenes);
+}
+
+// R02
+
+/// The first write to a delta channel comes by hand, on a thread that is not there yet.
+async fn delta_update<C: Checkpointer + Clone + 'static>(stage: &Stage<'_, C>) -> JsonValue {
+    let node = Node::<Unit>::new("n");
+    let graph = Graph::<Unit>::builder()
+        .channel(LOG.spec())
+        .node(node.clone(), out)
+        .entry(node.clone());
+    let thread = stage.thread(&graph.build().unwrap());
+    let input = |text: &str| Update::new().put(LOG, vec![text.to_string()]);
+    match stage.scene {
+        0 => drop(
+            thread
+                .update(StateUpdate::new(input("x")).as_node(node))
+                .await
+                .unwrap(),
+        ),
+        1 => drop(thread.start(input("y")).await.unwrap()),
+        _ => {}
+    }
+    let history = thread.history(99).await.unwrap();
+    let state = thread.state().await.unwrap();
+    json!([history.len(), state.values.json().unwrap()["log"]])
+}
+
+#[test]
+fn r02_a_first_edit_by_hand_is_there() {
+    let run = json!([4, ["x", "y", "out"]]);
+    check("delta_update", &[json!([1, ["x"]]), run.clone(), run]);
 }
 
 // R03 and R04: a turn calls two others by `send`, and is called again with their results.

@@ -8,12 +8,14 @@ mod worker;
 mod write;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode};
+use tokio::sync::oneshot;
 
 use crate::lineage::Broken;
 use crate::{
@@ -121,6 +123,8 @@ pub struct SqliteCheckpointer(Arc<Inner>);
 
 struct Inner {
     file: Arc<File>,
+    path: PathBuf,
+    options: SqliteOptions,
     // Dropped in this order: the connection that closes last moves the write-ahead log into the file.
     reader: Reader,
     writer: Writer,
@@ -146,7 +150,33 @@ impl SqliteCheckpointer {
             writer: Writer::start(writer, Arc::clone(&file))?,
             reader: Reader::start(reader, Arc::clone(&file))?,
             file,
+            path: path.to_owned(),
+            options,
         })))
+    }
+
+    /// Rewrites the file without what was removed, gives the room back to the file system, and empties the write-ahead log: nothing of
+    /// what was deleted is left in either. Takes as long as the file is large, and others wait meanwhile.
+    pub async fn vacuum(&self) -> Result<(), SaveError> {
+        let Inner {
+            path,
+            options,
+            file,
+            ..
+        } = &*self.0;
+        let (path, options, file) = (path.clone(), *options, Arc::clone(file));
+        self.0.writer.settle().await?;
+        let (done, answer) = oneshot::channel();
+        let named = Arc::clone(&file);
+        // It must not be in a transaction, which the connection that writes is in again and again.
+        thread::spawn(move || {
+            let vacuumed = open::writer(&path, options)
+                .and_then(|db| Ok(db.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")?));
+            // The caller may have stopped waiting.
+            let _ = done.send(vacuumed.map_err(|stop| named.save_error("vacuuming", stop)));
+        });
+        let gone = |_| file.failed("vacuuming", "its thread has ended".into());
+        answer.await.map_err(gone)?
     }
 
     async fn read<T: Send + 'static>(

@@ -24,7 +24,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Parser)]
 #[command(name = "superstep-db")]
 struct Arguments {
-    /// The database: a SQLite file.
+    /// The database: a SQLite file, or the URL of a PostgreSQL database.
     database: String,
     #[command(subcommand)]
     command: Command,
@@ -70,8 +70,10 @@ enum Command {
     },
     /// Removes what runs with these ids left.
     DeleteRuns { thread: String, runs: Vec<String> },
-    /// Removes threads with all that is stored of them.
+    /// Removes threads with all that is stored of them, and leaves none of their bytes in the file.
     Erase { threads: Vec<String> },
+    /// Gives the room of what was removed back to the file system (SQLite).
+    Vacuum,
     /// Looks for damage.
     Verify { thread: Option<String> },
     /// Writes threads into an archive; without names all of them.
@@ -83,6 +85,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let ended = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
         .build()
         .map_err(Error::from)
         .and_then(|runtime| runtime.block_on(run(arguments)));
@@ -101,15 +104,50 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     format!("{error}{}", causes.collect::<String>())
 }
 
-fn open(database: &str) -> Result<Arc<dyn Checkpointer>, Error> {
-    if !std::path::Path::new(database).is_file() {
-        return Err(format!("there is no file {database}").into());
+/// A database that is there.
+enum Database {
+    Sqlite(SqliteCheckpointer),
+    #[cfg(feature = "postgres")]
+    Postgres(superstep_checkpoint::PostgresCheckpointer),
+}
+
+impl Database {
+    async fn open(name: &str) -> Result<Self, Error> {
+        if name.starts_with("postgres://") || name.starts_with("postgresql://") {
+            #[cfg(feature = "postgres")]
+            return Ok(Database::Postgres(
+                superstep_checkpoint::PostgresCheckpointer::connect(name).await?,
+            ));
+            #[cfg(not(feature = "postgres"))]
+            return Err("this program was built without PostgreSQL (feature `postgres`)".into());
+        }
+        if !std::path::Path::new(name).is_file() {
+            return Err(format!("there is no file {name}").into());
+        }
+        Ok(Database::Sqlite(SqliteCheckpointer::open(name)?))
     }
-    Ok(Arc::new(SqliteCheckpointer::open(database)?))
+
+    fn store(&self) -> Arc<dyn Checkpointer> {
+        match self {
+            Database::Sqlite(store) => Arc::new(store.clone()),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(store) => Arc::new(store.clone()),
+        }
+    }
+
+    /// Gives back the room of what was removed, and leaves nothing of it behind. PostgreSQL does that by itself in time.
+    async fn tidy_up(&self) -> Result<(), Error> {
+        match self {
+            Database::Sqlite(store) => Ok(store.vacuum().await?),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => Ok(()),
+        }
+    }
 }
 
 async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
-    let store = open(&arguments.database)?;
+    let database = Database::open(&arguments.database).await?;
+    let store = database.store();
     match arguments.command {
         Command::Threads => size::print_threads(&store).await?,
         Command::History { thread, namespace } => {
@@ -138,6 +176,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
                 prune_thread(&store, &thread, prune, dry_run).await?;
             }
         }
+        Command::Vacuum => database.tidy_up().await?,
         Command::DeleteRuns { thread, runs } => {
             let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
             let count = delete_runs(&store, &thread, &runs).await?;
@@ -148,6 +187,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
                 store.delete_thread(&thread).await?;
                 println!("{thread}: erased");
             }
+            database.tidy_up().await?;
         }
         Command::Verify { thread } => return verify_all(&store, thread).await,
         Command::Export { file, threads } => {
