@@ -58,3 +58,8 @@ pub use upkeep::{
     write_archive,
 };
 pub use view::view;
+
+/// Its examples are tests.
+#[cfg(all(doctest, feature = "conformance"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
