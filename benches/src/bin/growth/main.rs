@@ -99,3 +99,55 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(state: StateKind, policy: &str, turns: u64) -> Curve {
+        let policy = policy.parse().unwrap();
+        measure(state, policy, SaverKind::Memory, turns, 200, None).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_what_theory_says() {
+        for state in [StateKind::Chat, StateKind::Files, StateKind::Wide] {
+            for policy in ["amortised", "full", "every:7", "bytes:5000", "never"] {
+                let curve = curve(state, policy, 100);
+                for point in &curve.points {
+                    let (stored, expected) = (point.sizes, point.expected);
+                    assert_eq!(
+                        [stored.headers, stored.values, stored.logs, stored.tasks],
+                        [
+                            expected.headers,
+                            expected.values,
+                            expected.logs,
+                            expected.tasks
+                        ],
+                        "{state:?}, {policy}, {} turns",
+                        point.turns
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_amortised_chat_stores_at_most_three_times_what_was_said() {
+        let policy = "amortised".parse().unwrap();
+        let curve = measure(StateKind::Chat, policy, SaverKind::Memory, 3000, 500, None).unwrap();
+        for point in &curve.points {
+            assert!(point.sizes.total() <= 3 * point.payload, "{point:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy_is_an_error() {
+        for text in ["", "every", "every:x", "bytes:-1", "never:3", "sometimes"] {
+            assert!(text.parse::<Policy>().is_err(), "{text}");
+        }
+        for text in ["amortised", "every:3", "bytes:9", "never", "full"] {
+            assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
+        }
+    }
+}
