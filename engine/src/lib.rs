@@ -78,6 +78,7 @@ mod amendment;
 mod ask;
 mod attempt;
 mod call;
+mod check;
 mod context;
 mod control;
 pub mod document;
@@ -109,6 +110,7 @@ mod update;
 
 pub use amendment::StateUpdate;
 pub use ask::{Answer, Ask, AskId, ParseAskIdError};
+pub use check::Checked;
 pub use context::Context;
 pub use control::Control;
 pub use durability::Durability;

@@ -294,3 +294,56 @@ fn stores_the_fixture() {
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/letter-1.db");
     std::fs::copy(folder.path().join("threads"), fixture).unwrap();
 }
+
+#[test]
+fn threads_are_tried_before_a_new_version_goes_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let saver = paused(folder.path());
+    block_on(async {
+        let other = Graph::<()>::builder().named("other", 1);
+        let other = other.node(second::OUTLINE, |(): (), _: Context| async {
+            Ok(Update::new())
+        });
+        let other = other.entry(second::OUTLINE).build().unwrap();
+        other
+            .thread(&saver, "of another graph")
+            .start(())
+            .await
+            .unwrap();
+        let later = second::graph(second::migration());
+        later
+            .thread(&saver, "of the next version")
+            .start(())
+            .await
+            .unwrap();
+        let before = dumps(&saver).await;
+        let told = |checked: superstep::Checked| {
+            let refused = checked.refused.iter();
+            let refused = refused.map(|(thread, error)| format!("{thread}: {error}"));
+            let refused: Vec<_> = refused.collect();
+            format!(
+                "open {:?}, refused {refused:?}, others {:?}",
+                checked.open, checked.others
+            )
+        };
+        assert_snapshot!(told(first::graph().check(&saver).await.unwrap()), @r#"open ["t"], refused [], others ["of another graph", "of the next version"]"#);
+        assert_snapshot!(told(later.check(&saver).await.unwrap()), @r#"open ["of the next version", "t"], refused [], others ["of another graph"]"#);
+        // One that forgets the conversion of a value.
+        let forgets = Migration::new()
+            .graph("letter")
+            .channel("lines", "text")
+            .channel("text", "body");
+        assert_snapshot!(told(second::graph(forgets).check(&saver).await.unwrap()), @r#"open ["of the next version"], refused ["t: the checkpoint names node `print`"], others ["of another graph"]"#);
+        assert_eq!(dumps(&saver).await, before, "nothing is written");
+    });
+}
+
+/// All that is stored.
+async fn dumps(saver: &SqliteCheckpointer) -> Vec<superstep::checkpoint::StoredThread> {
+    use superstep::checkpoint::Checkpointer as _;
+    let mut dumps = Vec::new();
+    for thread in superstep::checkpoint::threads(saver).await.unwrap().keys() {
+        dumps.extend(saver.export(thread).await.unwrap());
+    }
+    dumps
+}

@@ -235,6 +235,11 @@ pub(crate) struct ChannelSet {
 }
 
 impl Core {
+    /// Whether the graph has this name, or had it once.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.former.graphs.iter().any(|former| former == name)
+    }
+
     /// Fresh cells for all channels.
     pub(crate) fn cells(&self) -> Vec<Box<dyn Channel>> {
         self.channels.iter().map(ChannelSpec::cell).collect()

@@ -235,9 +235,7 @@ impl Run {
     /// Whether the thread is one of this graph, in this version or an earlier one.
     fn check_graph(&self, header: &Header) -> Result<(), RunError> {
         let core = &self.core;
-        let known = header.graph == core.name
-            || core.former.graphs.iter().any(|name| *name == header.graph);
-        if !known {
+        if !core.is_called(&header.graph) {
             return Err(RunError::OtherGraph {
                 place: self.place.to_string(),
                 stored: header.graph.clone(),
