@@ -239,3 +239,52 @@ async fn damage_is_named_and_the_exit_code_says_so() {
     ");
     assert_snapshot!(db.says(&["show", "t", "2"]).lines().filter(|line| line.contains("error")).collect::<String>(), @r#"      "error": "the bytes are no frame: they do not start with C5 53","#);
 }
+
+/// As somebody who may not write: the superuser may always.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_may_not_be_written_is_refused() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    let db = Db::new().await;
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // The program must be reachable for anybody.
+    let program = db.0.path().join("superstep-db");
+    std::fs::copy(env!("CARGO_BIN_EXE_superstep-db"), &program).unwrap();
+    mode(&program, 0o755);
+    mode(&db.file(), 0o444);
+    mode(db.0.path(), 0o555);
+    let mut command = Command::new(&program);
+    command.arg(db.file()).arg("threads").current_dir("/");
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command.uid(65534).gid(65534);
+    }
+    let output = command.output().unwrap();
+    mode(db.0.path(), 0o755);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("the file is read-only"), "{text}");
+}
+
+#[tokio::test]
+async fn damage_in_one_thread_leaves_the_others() {
+    let db = Db::new().await;
+    let whole = std::fs::read(db.file()).unwrap();
+    let at = whole
+        .windows(8)
+        .position(|window| window == b"a secret")
+        .unwrap();
+    let mut bytes = whole;
+    bytes[at] ^= 1;
+    std::fs::write(db.file(), bytes).unwrap();
+    assert_snapshot!(db.says(&["verify"]), @"
+    thread `other`: the value of channel `text` at checkpoint 1: the frame is damaged: its checksum does not fit
+    2 threads looked at, 1 damaged
+    exit code Some(3)
+    ");
+    assert_snapshot!(db.says(&["verify", "t"]), @"1 threads looked at, 0 damaged");
+    let shown = db.says(&["show", "t"]);
+    assert!(shown.contains("four"), "{shown}");
+}

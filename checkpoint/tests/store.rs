@@ -119,3 +119,30 @@ proptest! {
         prop_assert_eq!(sqlite, memory);
     }
 }
+
+#[tokio::test]
+async fn a_store_that_fails_says_so_and_one_that_tears_is_found_out() {
+    use superstep_checkpoint::conformance::{Call, Fault, Faults, Watched};
+    let put = |key: &str| Op::Put {
+        namespace: ["n"].into(),
+        key: key.into(),
+        value: json!(1),
+        how: Put::default(),
+    };
+    for (fault, left) in [
+        (Fault::Fail, 0),
+        (Fault::FailAfter, 2),
+        // Half of a batch: what no backend may ever do shows.
+        (Fault::Tear, 1),
+    ] {
+        let inner = MemoryStore::new();
+        let first = Faults::new(move |call: &Call, _| match call.writes() {
+            true => fault,
+            false => Fault::None,
+        });
+        let store = Store::new(Watched::new(inner.clone(), first));
+        store.batch(vec![put("a"), put("b")]).await.unwrap_err();
+        let found = Store::new(inner).search(Search::default()).await.unwrap();
+        assert_eq!(found.len(), left, "{fault:?}");
+    }
+}

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use insta::assert_snapshot;
 use superstep_channels::Json;
 use superstep_checkpoint::{
-    CheckpointId, Checkpointer, Commit, Header, Item, MemoryCheckpointer, Place, Prune, Source,
-    StoredTask, TaskId, conformance, delete_runs, find, frame, read_archive, threads, verify,
-    write_archive,
+    CheckpointId, Checkpointer, Commit, Header, Item, MemoryCheckpointer, Place,
+    PostgresCheckpointer, Prune, Source, SqliteCheckpointer, StoredTask, TaskId, conformance,
+    delete_runs, find, frame, read_archive, threads, verify, write_archive,
 };
 
 fn id(number: u64) -> CheckpointId {
@@ -79,7 +79,17 @@ const TREE: [(u64, u64); 7] = [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 2), (
 
 #[tokio::test]
 async fn hostile_keys_of_a_filter_are_just_keys() {
-    let store = MemoryCheckpointer::new();
+    filters(MemoryCheckpointer::new()).await;
+    let folder = tempfile::tempdir().unwrap();
+    filters(SqliteCheckpointer::open(folder.path().join("threads.db")).unwrap()).await;
+    #[cfg(unix)]
+    if let Some(server) = crate::server::Server::shared() {
+        let url = server.database().await;
+        filters(PostgresCheckpointer::connect(&url).await.unwrap()).await;
+    }
+}
+
+async fn filters(store: impl Checkpointer) {
     let place = Place::root("t");
     let keys = [
         "tenant",

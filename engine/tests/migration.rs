@@ -347,3 +347,60 @@ async fn dumps(saver: &SqliteCheckpointer) -> Vec<superstep::checkpoint::StoredT
     }
     dumps
 }
+
+#[test]
+fn a_channel_is_stored_whole_or_as_its_writes_whenever_one_likes() {
+    const SAY: Node<()> = Node::new("say");
+    let plain = || {
+        Graph::<()>::builder()
+            .channel(ChannelSpec::reduce("log", append::<Vec<String>>))
+            .node(SAY, |(): (), cx: Context| async move {
+                let line = vec![format!("said in {}", cx.superstep())];
+                Ok(Update::new().put_value("log", superstep::channels::Value::new(line)))
+            })
+            .entry(SAY)
+    };
+    let saver = MemoryCheckpointer::new();
+    block_on(async {
+        for policy in [
+            None,
+            Some(Snapshots::Never),
+            Some(Snapshots::Every(2)),
+            None,
+            Some(Snapshots::Amortised),
+            None,
+        ] {
+            let graph = match policy {
+                Some(policy) => plain().as_delta("log", policy),
+                None => plain(),
+            };
+            let thread = graph.build().unwrap().thread(&saver, "t");
+            thread.start(()).await.unwrap();
+            thread.start(()).await.unwrap();
+        }
+        let thread = plain().build().unwrap().thread(&saver, "t");
+        let logs: Vec<usize> = thread
+            .history(99)
+            .await
+            .unwrap()
+            .iter()
+            .rev()
+            .map(|at| {
+                at.values.json().unwrap()["log"]
+                    .as_array()
+                    .map_or(0, Vec::len)
+            })
+            .collect();
+        // Three checkpoints a turn, of which the last has the line.
+        let expected: Vec<usize> = (0..12).flat_map(|turn| [turn, turn, turn + 1]).collect();
+        assert_eq!(logs, expected);
+    });
+    let problems = plain()
+        .as_delta("nothing", Snapshots::Never)
+        .build()
+        .unwrap_err();
+    assert_snapshot!(problems, @"
+    graph `graph` cannot be built:
+    - `nothing` is to be stored as its writes, but is no channel that folds
+    ");
+}

@@ -1,4 +1,4 @@
-//! A checkpointer around another one, that sees every call and can make it fail.
+//! A checkpointer or store around another one, that sees every call and can make it fail.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
+use crate::store::{Change, Namespace, Row, StoreBackend};
 use crate::{
     CheckpointId, Checkpointer, Commit, Head, Listed, Loaded, Place, SaveError, Seen, Size,
     StoredTask, StoredThread, Stretch,
@@ -20,13 +21,15 @@ pub enum Call {
     /// [`Checkpointer::head`].
     Head(Place),
     /// [`Checkpointer::list`], [`way`](Checkpointer::way), [`tasks`](Checkpointer::tasks), [`logs`](Checkpointer::logs), [`places`](Checkpointer::places),
-    /// [`export`](Checkpointer::export) or [`size`](Checkpointer::size).
+    /// [`export`](Checkpointer::export) or [`size`](Checkpointer::size), or what reads of a [`StoreBackend`].
     Read,
     /// [`Checkpointer::commit`].
     Commit(Place, Vec<Commit>),
     /// [`Checkpointer::save_tasks`].
     SaveTasks(Place, Vec<StoredTask>),
-    /// [`Checkpointer::copy_thread`], [`delete_thread`](Checkpointer::delete_thread), [`remove`](Checkpointer::remove) or
+    /// [`StoreBackend::write`].
+    Change(Vec<Change>),
+    /// [`StoreBackend::sweep`], [`Checkpointer::copy_thread`], [`delete_thread`](Checkpointer::delete_thread), [`remove`](Checkpointer::remove) or
     /// [`import`](Checkpointer::import).
     Maintain,
 }
@@ -36,7 +39,7 @@ impl Call {
     pub fn writes(&self) -> bool {
         matches!(
             self,
-            Call::Commit(..) | Call::SaveTasks(..) | Call::Maintain
+            Call::Commit(..) | Call::SaveTasks(..) | Call::Change(_) | Call::Maintain
         )
     }
 }
@@ -97,7 +100,7 @@ impl<F: Fn(&Call, u64) -> Fault + Send + Sync> Watch for Faults<F> {
     }
 }
 
-/// A checkpointer whose calls somebody watches. A clone shares the watch.
+/// A checkpointer, or the backend of a long-term store, whose calls somebody watches. A clone shares the watch.
 ///
 /// ```
 /// use superstep_checkpoint::conformance::{Call, Fault, Faults, Watched};
@@ -284,5 +287,39 @@ impl<C: Checkpointer> Checkpointer for Watched<C> {
 
     async fn size(&self, thread: &str) -> Result<Size, SaveError> {
         self.call(Call::Read, self.inner.size(thread)).await
+    }
+}
+
+#[async_trait]
+impl<B: StoreBackend> StoreBackend for Watched<B> {
+    async fn write(&self, changes: Vec<Change>) -> Result<(), SaveError> {
+        let call = Call::Change(changes.clone());
+        let fault = self.watch.before(&call).await;
+        let made = self.inner.write(torn(changes, fault));
+        self.faulty(fault, call, made).await
+    }
+
+    async fn get(&self, namespace: &Namespace, key: &str) -> Result<Option<Row>, SaveError> {
+        self.call(Call::Read, self.inner.get(namespace, key)).await
+    }
+
+    async fn scan(
+        &self,
+        prefix: &Namespace,
+        after: Option<(&Namespace, &str)>,
+        limit: usize,
+        vectors: bool,
+    ) -> Result<Vec<Row>, SaveError> {
+        let made = self.inner.scan(prefix, after, limit, vectors);
+        self.call(Call::Read, made).await
+    }
+
+    async fn namespaces(&self, prefix: &Namespace, now: u64) -> Result<Vec<Namespace>, SaveError> {
+        self.call(Call::Read, self.inner.namespaces(prefix, now))
+            .await
+    }
+
+    async fn sweep(&self, now: u64) -> Result<u64, SaveError> {
+        self.call(Call::Maintain, self.inner.sweep(now)).await
     }
 }

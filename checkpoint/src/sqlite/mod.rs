@@ -179,6 +179,19 @@ impl SqliteCheckpointer {
         answer.await.map_err(gone)?
     }
 
+    /// Looks for damage in the structure of the file, which has no checksums: pages, keys, indexes. An empty list means that all is well.
+    /// What is stored in it is looked at by [`verify`](crate::verify).
+    pub async fn check_file(&self) -> Result<Vec<String>, SaveError> {
+        self.read(|db| {
+            let mut query = db.prepare_cached("PRAGMA integrity_check")?;
+            let found = query.query_map([], |row| row.get::<_, String>(0))?;
+            let mut found = found.collect::<Result<Vec<_>, _>>()?;
+            found.retain(|text| text != "ok");
+            Ok(found)
+        })
+        .await
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Stop> + Send + 'static,

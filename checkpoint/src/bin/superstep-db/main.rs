@@ -189,7 +189,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
             }
             database.tidy_up().await?;
         }
-        Command::Verify { thread } => return verify_all(&store, thread).await,
+        Command::Verify { thread } => return verify_all(&database, &store, thread).await,
         Command::Export { file, threads } => {
             let names = chosen(&store, threads).await?;
             let mut to = BufWriter::new(File::create_new(&file)?);
@@ -278,7 +278,16 @@ async fn prune_thread(
     Ok(())
 }
 
-async fn verify_all(store: &dyn Checkpointer, thread: Option<String>) -> Result<ExitCode, Error> {
+async fn verify_all(
+    database: &Database,
+    store: &dyn Checkpointer,
+    thread: Option<String>,
+) -> Result<ExitCode, Error> {
+    let structure = match database {
+        Database::Sqlite(store) if thread.is_none() => store.check_file().await?,
+        _ => Vec::new(),
+    };
+    structure.iter().for_each(|problem| println!("{problem}"));
     let mut damaged = 0;
     let names = chosen(store, thread.into_iter().collect()).await?;
     let count = names.len();
@@ -291,7 +300,7 @@ async fn verify_all(store: &dyn Checkpointer, thread: Option<String>) -> Result<
         findings.iter().for_each(|finding| println!("{finding}"));
     }
     println!("{count} threads looked at, {damaged} damaged");
-    Ok(if damaged > 0 {
+    Ok(if damaged > 0 || !structure.is_empty() {
         ExitCode::from(3)
     } else {
         ExitCode::SUCCESS
